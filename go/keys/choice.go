@@ -61,26 +61,34 @@ func (k *keyed) narrow(now policy.Instant, query *policy.Query, key policy.KeyHa
 		}
 		return
 	}
-	from := 0
-	if len(query.Avoid) == 0 {
-		// Usually a home is free. Then nothing else of the set is looked at, nor ranked.
-		from = min(of.homes, of.first.len)
-		k.addFree(now, query, of.first.all()[:from], of.homes)
+	// Usually a home is free and gets the query. Then nothing else is looked at, nor ranked.
+	if len(query.Avoid) == 0 && !k.sparesSome() {
+		homes := min(of.homes, of.first.len)
+		k.takeFree(now, query, of.first.all()[:homes], homes)
 		if len(k.homes) > 0 {
 			return
 		}
 	}
 	k.complete(key, of)
-	k.addFree(now, query, k.members(of)[from:], of.homes-from)
+	k.takeFree(now, query, k.members(of), of.homes)
 }
 
-// addFree adds those of some servers that are not busy, of which the first are homes.
-func (k *keyed) addFree(now policy.Instant, query *policy.Query, servers []uint32, homes int) {
-	var by policy.Optional[bound]
+// sparesSome returns whether health keeps some queries from replicas that may be chosen.
+func (k *keyed) sparesSome() bool {
+	inner, isGuarded := k.policy.(interface{ SparesSome() bool })
+	return isGuarded && inner.SparesSome()
+}
+
+// takeFree takes those of some servers that are not busy, of which the first are homes.
+func (k *keyed) takeFree(now policy.Instant, query *policy.Query, servers []uint32, homes int) {
+	// Before any of them is compared, because that changes the caps.
 	for _, server := range servers {
 		for _, part := range k.order.partsOf(server) {
 			k.loads.expire(now, part.replica)
 		}
+	}
+	var by policy.Optional[delays]
+	for _, server := range servers {
 		replica, found := k.partFor(server, query)
 		if !found {
 			// Homes that the query avoids are replaced by the next in order.
@@ -96,16 +104,17 @@ func (k *keyed) addFree(now policy.Instant, query *policy.Query, servers []uint3
 	}
 }
 
-// isFree returns whether a server is not busy. It computes the bound when that is first needed.
-func (k *keyed) isFree(server uint32, by *policy.Optional[bound]) bool {
+// isFree returns whether a server is not busy. It computes the delays when they are first needed.
+func (k *keyed) isFree(server uint32, by *policy.Optional[delays]) bool {
 	load := k.loads.load(server)
 	if load == 0 {
 		return true
 	}
 	if !by.Known {
-		*by = policy.Some(k.loads.bound(k.settings.BalanceFactor))
+		*by = policy.Some(k.loads.delays())
 	}
-	cap, isBounded := k.loads.capOf(server, k.order.weight(server), &by.Value).Get()
+	weight, factor := k.order.weight(server), k.settings.BalanceFactor
+	cap, isBounded := k.loads.capOf(server, weight, factor, &by.Value).Get()
 	return !isBounded || load < cap
 }
 
@@ -160,7 +169,7 @@ func (k *keyed) explain(query *policy.Query, of *set, choice *policy.KeyChoice) 
 	if k.hasRounds {
 		factor = 0
 	}
-	bound := k.loads.bound(factor)
+	by := k.loads.delays()
 	for _, server := range k.members(of) {
 		replica, found := k.partFor(server, query)
 		if parts := k.order.partsOf(server); !found && len(parts) > 0 {
@@ -169,7 +178,7 @@ func (k *keyed) explain(query *policy.Query, of *set, choice *policy.KeyChoice) 
 		choice.Set = append(choice.Set, policy.KeyServer{
 			Replica: replica,
 			Load:    k.loads.load(server),
-			Cap:     k.loads.capOf(server, k.order.weight(server), &bound),
+			Cap:     k.loads.capOf(server, k.order.weight(server), factor, &by),
 			Avoided: !found,
 		})
 	}

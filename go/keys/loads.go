@@ -124,23 +124,22 @@ func (s *sums) subtract(other sums) {
 
 // load returns the load, where all are the sums over all replicas.
 func (s *sums) load(all *sums) uint64 {
-	if s.ownUnreported == 0 {
-		return s.level
-	}
 	return s.level + all.scaled(s.ownUnreported)
 }
 
 // scaled returns what the client's own queries at unreported replicas count, where these are the
 // sums over all.
 func (s *sums) scaled(own uint64) uint64 {
+	if own == 0 {
+		return 0
+	}
 	return ints.MulDiv(own, s.level+1, s.ownReported+1)
 }
 
-// bound holds the loads at which servers get no more queries of their keys.
-type bound struct {
-	// delay is factor × Σ (load + 1) × latency / parts, over all parts, in microseconds; absent
-	// without a bound.
-	delay policy.Optional[uint64]
+// delays are the expected delays of all parts, from which caps follow.
+type delays struct {
+	// all is the sum of (load + 1) × latency, in microseconds.
+	all uint64
 	// usualUS is the latency of a part of which none is known.
 	usualUS uint64
 }
@@ -194,18 +193,28 @@ func (l *loads) place(replica policy.ReplicaID, server uint32) {
 // returns nil if the replica is not known.
 func (l *loads) take(replica policy.ReplicaID) *row {
 	r := l.rows.Find(replica)
-	if r != nil && int(r.server) < len(l.servers) {
-		l.servers[r.server].subtract(r.sums())
-		l.all.subtract(r.sums())
+	if r != nil {
+		if of := l.of(r.server); of != nil {
+			of.subtract(r.sums())
+			l.all.subtract(r.sums())
+		}
 	}
 	return r
 }
 
 func (l *loads) put(r *row) {
-	if int(r.server) < len(l.servers) {
-		l.servers[r.server].add(r.sums())
+	if of := l.of(r.server); of != nil {
+		of.add(r.sums())
 		l.all.add(r.sums())
 	}
+}
+
+// of returns the sums of a server; nil if there is none, or if it is unplaced.
+func (l *loads) of(server uint32) *sums {
+	if uint64(server) < uint64(len(l.servers)) {
+		return &l.servers[server]
+	}
+	return nil
 }
 
 // server returns the server that a replica is a part of, while it may be chosen, or unplaced.
@@ -238,9 +247,9 @@ func (l *loads) reported(now policy.Instant, replica policy.ReplicaID, report *p
 	}
 }
 
-// answered takes in the latency of a query of this client, if the replica reports none.
+// answered takes in the latency of a query of this client, unless the replica reports its own.
 func (l *loads) answered(replica policy.ReplicaID, latency time.Duration) {
-	if r := l.rows.Find(replica); r != nil && !r.reportsLatency {
+	if r := l.rows.Find(replica); r != nil && !(r.reportsLatency && r.isReported) {
 		l.take(replica)
 		r.measured(latency)
 		l.put(r)
@@ -293,53 +302,58 @@ func (l *loads) sweep(now policy.Instant, replicas []policy.ReplicaID) {
 
 // load returns the load of a server.
 func (l *loads) load(server uint32) uint64 {
-	if int(server) >= len(l.servers) {
-		return 0
+	if of := l.of(server); of != nil {
+		return of.load(&l.all)
 	}
-	return l.servers[server].load(&l.all)
+	return 0
 }
 
-// bound returns the bound with this factor. A factor of 0 is none.
-func (l *loads) bound(factor policy.Millionths) bound {
-	all, known := &l.all, &l.all.timed
-	b := bound{usualUS: 1}
-	if known.parts > 0 {
-		b.usualUS = known.latency / known.parts
+// delays returns the expected delays as of now.
+func (l *loads) delays() delays {
+	usualUS := uint64(1)
+	if timed := &l.all.timed; timed.parts > 0 {
+		usualUS = timed.latency / timed.parts
 	}
-	if factor == 0 {
-		return b
-	}
-	untimed := all.level - known.level + all.scaled(all.ownUnreported-known.ownUnreported) +
-		ints.Sub(l.parts, known.parts)
-	delay := ints.Add(ints.Add(known.work, known.latency), all.scaled(known.ownWork))
-	delay = ints.Add(delay, ints.Mul(untimed, b.usualUS))
-	b.delay = policy.Some(ints.MulDiv(delay, uint64(factor), uint64(policy.One)*max(l.parts, 1)))
-	return b
+	return delays{all: l.delay(&l.all, l.parts, usualUS), usualUS: usualUS}
 }
 
-// capOf returns the load at which a server with this many parts is at its cap. It is absent without
-// a bound.
-func (l *loads) capOf(server, parts uint32, b *bound) policy.Optional[uint64] {
-	delay, isBounded := b.delay.Get()
-	if !isBounded {
+// delay returns the sum of (load + 1) × latency over this many parts with these sums.
+func (l *loads) delay(of *sums, parts, usualUS uint64) uint64 {
+	timed, all := &of.timed, &l.all
+	delay := ints.Add(ints.Add(timed.work, timed.latency), all.scaled(timed.ownWork))
+	if timed.parts == parts {
+		return delay
+	}
+	untimed := of.level - timed.level + all.scaled(of.ownUnreported-timed.ownUnreported) +
+		ints.Sub(parts, timed.parts)
+	return ints.Add(delay, ints.Mul(untimed, usualUS))
+}
+
+// capOf returns the load at which a server with this many parts is at its cap. It is absent if
+// there is no other server, or if the factor is 0, which is no bound.
+func (l *loads) capOf(
+	server, weight uint32, factor policy.Millionths, by *delays,
+) policy.Optional[uint64] {
+	of, parts := l.of(server), uint64(weight)
+	others := ints.Sub(l.parts, parts)
+	if of == nil || others == 0 || factor == 0 {
 		return policy.Optional[uint64]{}
 	}
-	var latency uint64
-	if int(server) < len(l.servers) {
-		known := &l.servers[server].timed
-		latency = known.latency + ints.Sub(uint64(parts), known.parts)*b.usualUS
-	}
+	delay := ints.Sub(by.all, l.delay(of, parts, by.usualUS))
+	delay = ints.MulDiv(delay, uint64(factor), uint64(policy.One)*others)
 	// parts × delay / latency, where the latency is the mean of the parts. An idle server keeps its
 	// keys, however slow it is.
-	return policy.Some(max(ints.Mul(delay, uint64(parts)*uint64(parts))/max(latency, 1), 1))
+	latency := of.timed.latency + ints.Sub(parts, of.timed.parts)*by.usualUS
+	return policy.Some(max(ints.Mul(delay, parts*parts)/max(latency, 1), 1))
 }
 
-// usualCap returns the load at which a server of one part with the usual latency is at its cap.
+// usualCap returns the load at which a server is at its cap if it has one part, the usual latency,
+// and no more load than the others.
 func (l *loads) usualCap(factor policy.Millionths) policy.Optional[uint64] {
-	b := l.bound(factor)
-	delay, isBounded := b.delay.Get()
-	if !isBounded {
+	if l.parts < 2 || factor == 0 {
 		return policy.Optional[uint64]{}
 	}
-	return policy.Some(max(delay/max(b.usualUS, 1), 1))
+	by := l.delays()
+	delay := ints.MulDiv(by.all, uint64(factor), uint64(policy.One)*l.parts)
+	return policy.Some(max(delay/max(by.usualUS, 1), 1))
 }

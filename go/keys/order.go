@@ -139,7 +139,7 @@ func (o *order) servers() int { return max(len(o.begins), 1) - 1 }
 
 // partsOf returns the parts of a server.
 func (o *order) partsOf(server uint32) []choosable {
-	if int(server) >= o.servers() {
+	if uint64(server) >= uint64(o.servers()) {
 		return nil
 	}
 	return o.parts[o.begins[server]:o.begins[server+1]]

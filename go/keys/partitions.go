@@ -143,17 +143,9 @@ func (p *partitions) serversOf(number uint16) []uint32 {
 
 // first returns the first servers of a partition.
 func (p *partitions) first(number uint16, order *order) first {
-	of, kept := &p.list[number], p.serversOf(number)
-	if of.version != policy.Some(order.version) {
-		of.version = policy.Some(order.version)
-		first := order.first(mix(uint64(number)), len(kept))
-		for i := range kept {
-			kept[i] = unplaced
-		}
-		copy(kept, first.all())
-	}
+	p.refresh(number, order)
 	var found first
-	for _, server := range kept {
+	for _, server := range p.serversOf(number) {
 		if server == unplaced {
 			break
 		}
@@ -161,6 +153,20 @@ func (p *partitions) first(number uint16, order *order) first {
 		found.len++
 	}
 	return found
+}
+
+// refresh takes in changes of the order.
+func (p *partitions) refresh(number uint16, order *order) {
+	of, kept := &p.list[number], p.serversOf(number)
+	if of.version == policy.Some(order.version) {
+		return
+	}
+	of.version = policy.Some(order.version)
+	first := order.first(mix(uint64(number)), len(kept))
+	for i := range kept {
+		kept[i] = unplaced
+	}
+	copy(kept, first.all())
 }
 
 // sent notes a query, and the partition of its key if it has one.
@@ -180,6 +186,7 @@ func (p *partitions) sent(now policy.Instant, number policy.Optional[uint16], or
 		p.swept = (p.swept + 1) % len(p.list)
 		if of := &p.list[p.swept]; of.homes > 1 {
 			of.update(now)
+			p.refresh(uint16(p.swept), order)
 			p.settle(now, uint16(p.swept), order)
 		}
 	}

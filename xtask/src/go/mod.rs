@@ -24,7 +24,7 @@ const STATICCHECK: &str = "honnef.co/go/tools/cmd/staticcheck@v0.8.2";
 const FUZZ_RUNS: u64 = 1_000;
 
 /// Packages that replay vectors.
-const REPLAYED: [&str; 3] = ["./health", "./load", "./policy"];
+const REPLAYED: [&str; 4] = ["./health", "./keys", "./load", "./policy"];
 /// A new set of vectors with more than a million events, and scenarios that are not committed.
 const MILLION: [&str; 6] = [
     "--scenarios",

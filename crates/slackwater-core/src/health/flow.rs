@@ -327,6 +327,10 @@ impl Policy for Guarded {
         self.policy.probe_target(probe)
     }
 
+    fn spares_some(&self) -> bool {
+        self.has_changed || !self.shares.is_empty()
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         let is_restless = self.in_flight > 0 || !self.out.is_empty() || !self.shares.is_empty();
         let tick_at = is_restless.then_some(self.tick_at);

@@ -2,7 +2,7 @@
 //! all replicas.
 
 use super::keyed::Keyed;
-use super::loads::Cap;
+use super::loads::Delays;
 use super::order::{First, ORDERED_MAX};
 use crate::key::KeyHash;
 use crate::policy::{KeyChoice, KeyServer, PickReason, Query};
@@ -66,34 +66,29 @@ impl Keyed {
             }
             return;
         }
-        let mut from = 0;
-        if query.avoid.is_empty() {
-            // Usually a home is free. Then nothing else of the set is looked at, nor ranked.
-            from = set.homes.min(set.first.as_slice().len());
-            self.add_free(now, query, set.first.as_slice().get(..from), set.homes);
+        // Usually a home is free and gets the query. Then nothing else is looked at, nor ranked.
+        if query.avoid.is_empty() && !self.policy.spares_some() {
+            let homes = set.homes.min(set.first.as_slice().len());
+            self.take_free(now, query, &set.first.as_slice()[..homes], homes);
             if !self.homes.is_empty() {
                 return;
             }
         }
         self.complete(key, set);
-        let others = self.servers(set).get(from..);
-        self.add_free(now, query, others, set.homes - from);
+        self.take_free(now, query, self.servers(set), set.homes);
     }
 
-    /// Adds those of some servers that are not busy. The first of them are homes.
-    fn add_free(
-        &mut self,
-        now: Instant,
-        query: Query<'_>,
-        servers: Option<&[u32]>,
-        mut homes: usize,
-    ) {
-        let mut cap = None;
-        for &server in servers.unwrap_or(&[]) {
-            let parts = self.order.parts(server);
-            for part in parts {
+    /// Takes those of some servers that are not busy. The first of them are homes.
+    fn take_free(&mut self, now: Instant, query: Query<'_>, servers: &[u32], mut homes: usize) {
+        // Before any of them is compared, because that changes the cap.
+        for &server in servers {
+            for part in self.order.parts(server) {
                 self.loads.expire(now, part.replica);
             }
+        }
+        let mut delays = None;
+        for &server in servers {
+            let parts = self.order.parts(server);
             let part = match parts {
                 [part] if query.avoid.is_empty() => Some(part.replica),
                 _ => self.part_for(server, query),
@@ -104,7 +99,7 @@ impl Keyed {
             };
             let is_home = homes > 0;
             homes = homes.saturating_sub(1);
-            if self.is_free(server, parts.len(), &mut cap) {
+            if self.is_free(server, parts.len(), &mut delays) {
                 self.among.push(replica);
                 if is_home {
                     self.homes.push(replica);
@@ -113,16 +108,16 @@ impl Keyed {
         }
     }
 
-    /// Whether a server is not busy. `cap` is computed when it is first needed.
+    /// Whether a server is not busy. `delays` are computed when they are first needed.
     #[inline]
-    fn is_free(&self, server: u32, parts: usize, cap: &mut Option<Cap>) -> bool {
+    fn is_free(&self, server: u32, parts: usize, delays: &mut Option<Delays>) -> bool {
         let load = self.loads.load(server);
         if load == 0 {
             return true;
         }
+        let delays = *delays.get_or_insert_with(|| self.loads.delays());
         let factor = self.config.balance_factor_millionths;
-        let cap = *cap.get_or_insert_with(|| self.loads.cap(factor));
-        let cap = self.loads.cap_of(server, parts, cap);
+        let cap = self.loads.cap_of(server, parts, factor, delays);
         cap.is_none_or(|cap| load < cap)
     }
 
@@ -167,7 +162,7 @@ impl Keyed {
         } else {
             self.config.balance_factor_millionths
         };
-        let cap = self.loads.cap(factor);
+        let delays = self.loads.delays();
         for (shown, &server) in choice.servers.iter_mut().zip(self.servers(set)) {
             let part = self.part_for(server, query);
             *shown = KeyServer {
@@ -175,7 +170,7 @@ impl Keyed {
                     .or_else(|| Some(self.order.parts(server).first()?.replica))
                     .unwrap_or(shown.replica),
                 load: self.loads.load(server),
-                cap: (self.loads).cap_of(server, self.order.parts(server).len(), cap),
+                cap: (self.loads).cap_of(server, self.order.parts(server).len(), factor, delays),
                 avoided: part.is_none(),
             };
             choice.len += 1;

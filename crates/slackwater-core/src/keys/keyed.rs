@@ -31,7 +31,7 @@ pub fn keyed(policy: Box<dyn Policy>, config: &KeyConfig) -> Box<dyn Policy> {
 /// A policy whose queries with a key go to the replicas of the key.
 #[derive(Debug)]
 pub struct Keyed {
-    policy: Box<dyn Policy>,
+    pub(super) policy: Box<dyn Policy>,
     pub(super) config: KeyConfig,
     /// It waits for probes, so the answers decide and nothing is bounded.
     pub(super) has_rounds: bool,
@@ -229,6 +229,10 @@ impl Policy for Keyed {
 
     fn wants_trial(&self) -> bool {
         self.policy.wants_trial()
+    }
+
+    fn spares_some(&self) -> bool {
+        self.policy.spares_some()
     }
 
     fn fleet(&self) -> &Fleet {

@@ -7,9 +7,11 @@
 //!
 //! How much is too much depends on how fast a server is. The next query takes about
 //! `(load + 1) × mean latency` there, and a server is at its cap if that is more than `factor`
-//! times the mean over all parts. `[Decision 0022]`
+//! times the mean over the parts of the other servers. `[Decision 0022]`
 //!
-//! All sums are kept as events arrive, so that a query looks only at the servers of its key.
+//! All sums are kept as events arrive, so that a query looks only at the servers of its key. Their
+//! reports are checked for their age at each such look, and those of all others in turn, one for
+//! each query.
 
 use crate::fixed::{ONE, mul_div};
 use crate::replica::{ReplicaId, ReplicaMap};
@@ -201,12 +203,11 @@ impl Sums {
     }
 }
 
-/// The loads at which servers get no more queries of their keys.
+/// The expected delays of all parts, from which caps follow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cap {
-    /// `factor × Σ (load + 1) × latency / parts`, over all parts, in microseconds. `None` without a
-    /// bound.
-    delay: Option<u64>,
+pub(super) struct Delays {
+    /// `Σ (load + 1) × latency`, in microseconds.
+    all: u64,
     /// The latency of a part of which none is known.
     usual_us: u64,
 }
@@ -294,13 +295,10 @@ impl Loads {
         });
     }
 
-    /// Takes in the latency of a query of this client, if the replica reports none.
+    /// Takes in the latency of a query of this client, unless the replica reports its own.
     pub(super) fn answered(&mut self, replica: ReplicaId, latency: Duration) {
-        if self
-            .rows
-            .find(replica)
-            .is_some_and(|row| !row.reports_latency)
-        {
+        let row = self.rows.find(replica);
+        if row.is_some_and(|row| !(row.reports_latency && row.is_reported)) {
             self.set(replica, |row| row.measured(latency));
         }
     }
@@ -372,50 +370,60 @@ impl Loads {
         sums.map_or(0, |sums| sums.load(&self.all))
     }
 
-    /// The caps with this factor, in millionths. A factor of 0 is none.
-    pub(super) fn cap(&self, factor_millionths: u32) -> Cap {
-        let all = &self.all;
-        let timed = &all.timed;
+    /// The expected delays as of now.
+    pub(super) fn delays(&self) -> Delays {
+        let timed = &self.all.timed;
         let usual_us = timed.latency.checked_div(timed.parts).unwrap_or(1);
-        if factor_millionths == 0 {
-            return Cap {
-                delay: None,
-                usual_us,
-            };
-        }
-        let mut delay = (timed.work)
-            .saturating_add(timed.latency)
-            .saturating_add(all.scaled(timed.own_work));
-        if timed.parts < self.parts {
-            let untimed = all.level - timed.level
-                + all.scaled(all.own_unreported - timed.own_unreported)
-                + (self.parts - timed.parts);
-            delay = delay.saturating_add(untimed.saturating_mul(usual_us));
-        }
-        let parts = u64::from(ONE) * self.parts.max(1);
-        Cap {
-            delay: Some(mul_div(delay, factor_millionths.into(), parts)),
+        Delays {
+            all: self.delay(&self.all, self.parts, usual_us),
             usual_us,
         }
     }
 
-    /// The load at which a server with this many parts is at its cap. `None` without a bound.
+    /// `Σ (load + 1) × latency` over this many parts with these sums.
     #[inline]
-    pub(super) fn cap_of(&self, server: u32, parts: usize, cap: Cap) -> Option<u64> {
-        let delay = cap.delay?;
-        let parts = parts as u64;
-        let timed = self.servers.get(server as usize).map_or(0, |sums| {
-            sums.timed.latency + parts.saturating_sub(sums.timed.parts) * cap.usual_us
-        });
-        // `parts × delay / latency`, where the latency is the mean of the parts. An idle server
-        // keeps its keys, however slow it is.
-        Some((delay.saturating_mul(parts * parts) / timed.max(1)).max(1))
+    fn delay(&self, sums: &Sums, parts: u64, usual_us: u64) -> u64 {
+        let timed = &sums.timed;
+        let delay = (timed.work)
+            .saturating_add(timed.latency)
+            .saturating_add(self.all.scaled(timed.own_work));
+        if timed.parts == parts {
+            return delay;
+        }
+        let untimed = sums.level - timed.level
+            + self.all.scaled(sums.own_unreported - timed.own_unreported)
+            + parts.saturating_sub(timed.parts);
+        delay.saturating_add(untimed.saturating_mul(usual_us))
     }
 
-    /// The load at which a server of one part with the usual latency is at its cap.
-    pub(super) fn usual_cap(&self, factor_millionths: u32) -> Option<u64> {
-        let cap = self.cap(factor_millionths);
-        Some((cap.delay? / cap.usual_us.max(1)).max(1))
+    /// The load at which a server with this many parts is at its cap, by this factor in millionths.
+    /// `None` if there is no other server, or if the factor is 0, which is no bound.
+    #[inline]
+    pub(super) fn cap_of(&self, server: u32, parts: usize, factor: u32, of: Delays) -> Option<u64> {
+        let parts = parts as u64;
+        let others = self.parts.saturating_sub(parts);
+        let sums = self.servers.get(server as usize)?;
+        if others == 0 || factor == 0 {
+            return None;
+        }
+        let delay = of.all.saturating_sub(self.delay(sums, parts, of.usual_us));
+        let delay = mul_div(delay, factor.into(), u64::from(ONE) * others);
+        // `parts × delay / latency`, where the latency is the mean of the parts. An idle server
+        // keeps its keys, however slow it is.
+        let untimed = parts.saturating_sub(sums.timed.parts);
+        let latency = sums.timed.latency + untimed * of.usual_us;
+        Some((delay.saturating_mul(parts * parts) / latency.max(1)).max(1))
+    }
+
+    /// The load at which a server is at its cap if it has one part, the usual latency, and no more
+    /// load than the others.
+    pub(super) fn usual_cap(&self, factor: u32) -> Option<u64> {
+        if self.parts < 2 || factor == 0 {
+            return None;
+        }
+        let of = self.delays();
+        let delay = mul_div(of.all, factor.into(), u64::from(ONE) * self.parts);
+        Some((delay / of.usual_us.max(1)).max(1))
     }
 }
 

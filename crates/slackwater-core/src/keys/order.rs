@@ -187,7 +187,7 @@ impl Order {
     #[inline]
     pub(super) fn parts(&self, server: u32) -> &[Choosable] {
         let at = |place: usize| self.begins.get(place).map_or(0, |&begin| begin as usize);
-        let (from, to) = (at(server as usize), at(server as usize + 1));
+        let (from, to) = (at(server as usize), at((server as usize).saturating_add(1)));
         self.parts.get(from..to).unwrap_or(&[])
     }
 

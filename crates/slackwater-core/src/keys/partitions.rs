@@ -150,20 +150,27 @@ impl Partitions {
     /// The first servers of a partition.
     pub(super) fn first(&mut self, partition: u16, order: &Order) -> First {
         let place = usize::from(partition);
+        self.refresh(place, order);
+        let kept = self
+            .servers
+            .get(place * self.width..(place + 1) * self.width);
+        let kept = kept.unwrap_or(&[]);
+        let len = kept.iter().take_while(|&&server| server != u32::MAX);
+        First::of(&kept[..len.count().min(ORDERED_MAX)])
+    }
+
+    /// Takes in changes of the order.
+    fn refresh(&mut self, place: usize, order: &Order) {
         let servers = place * self.width..(place + 1) * self.width;
-        let (Some(of), Some(kept)) = (self.list.get_mut(place), self.servers.get_mut(servers))
-        else {
-            return First::NONE;
-        };
-        if of.version != Some(order.version()) {
+        if let Some(of) = self.list.get_mut(place)
+            && let Some(kept) = self.servers.get_mut(servers)
+            && of.version != Some(order.version())
+        {
             of.version = Some(order.version());
-            let first = order.first(mix(partition.into()), kept.len());
+            let first = order.first(mix(place as u64), kept.len());
             kept.fill(u32::MAX);
             kept[..first.as_slice().len()].copy_from_slice(first.as_slice());
         }
-        let len = kept.iter().take_while(|&&server| server != u32::MAX);
-        let len = len.count().min(ORDERED_MAX);
-        First::of(&kept[..len])
     }
 
     /// How many homes a partition has.
@@ -190,6 +197,7 @@ impl Partitions {
             self.sweep = (self.sweep + 1) % self.list.len();
             if self.list[self.sweep].homes > 1 {
                 self.list[self.sweep].update(now);
+                self.refresh(self.sweep, order);
                 self.settle(now, self.sweep, order);
             }
         }

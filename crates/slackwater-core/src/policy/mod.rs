@@ -122,6 +122,12 @@ pub trait Policy: Debug + Send {
     /// [`shadow_trials`](crate::health::HealthSettings::shadow_trials).
     fn wants_trial(&self) -> bool;
 
+    /// Whether some replicas get less than their share of first attempts, as of the last event, so
+    /// that such a query may be kept from a replica that may be chosen. Only health does that.
+    fn spares_some(&self) -> bool {
+        false
+    }
+
     /// The known replicas, and which of them are available.
     fn fleet(&self) -> &Fleet;
 

@@ -42,8 +42,8 @@ fn play(policy: &str, factor: u32, replicas: u32) -> [u32; 3] {
             ];
             let place = place.iter().position(|&it| it == pick.reason);
             picks[place.expect("a reason of keys")] += 1;
-            let all = u64::from(before + replicas) * u64::from(factor);
-            let cap = all / (u64::from(replicas) * 1_000_000);
+            let others = before - (world.rif(replica) - 1) + replicas - 1;
+            let cap = u64::from(others) * u64::from(factor) / (u64::from(replicas - 1) * 1_000_000);
             let is_bounded = u64::from(world.rif(replica)) <= cap;
             assert!(
                 is_bounded || pick.reason == PickReason::KeySpill || factor == 0,
@@ -90,6 +90,8 @@ fn no_home_or_set_pick_passes_the_cap_while_reports_are_exact() {
             let [home, set, spill] = play(policy, factor, 10);
             assert!(home > 500 && set > 100, "{policy}: {home}, {set}");
             assert!(factor > 1_000_000 || spill > 0, "{policy}: {spill}");
+            let [home, set, _] = play(policy, factor, 2);
+            assert!(home > 500 && set > 0, "{policy}, two: {home}, {set}");
         }
     }
 }
@@ -237,11 +239,11 @@ fn cap_of_a_server_is_in_proportion_to_its_parts() {
     let pick = world.pick_explained(about(0), &mut explanation).unwrap();
     world.done(pick.ticket);
     for server in explanation.key().unwrap().set() {
-        // 2 × (7 + 10) / 10 parts, rounded down, for 1 and 4 of them
-        let cap = if world.name(server.replica) < 100 {
-            3
-        } else {
-            12
+        // 2 × (load + parts) of the others, by their parts, rounded down, times its own
+        let cap = match world.name(server.replica) {
+            0 => 2 * 9 / 9,
+            100.. => 4 * (2 * (7 + 6) / 6),
+            _ => 2 * (7 + 9) / 9,
         };
         assert_eq!(server.cap, Some(cap));
     }

@@ -55,12 +55,7 @@ fn sums_are_those_of_the_rows() {
             assert_eq!(kept.timed, sums.timed);
         }
         assert_eq!(loads.all.load(&loads.all), all.load(&all), "{step}");
-        assert!(
-            loads
-                .rows
-                .values()
-                .all(|row| row.level >= row.own.into())
-        );
+        assert!(loads.rows.values().all(|row| row.level >= row.own.into()));
     }
 }
 
@@ -81,9 +76,8 @@ fn servers<const N: usize>(reports: [(u32, Option<Duration>); N]) -> (Loads, [Re
 const MS: Duration = Duration::from_millis(1);
 
 fn caps<const N: usize>(loads: &Loads, factor: u32) -> [Option<u64>; N] {
-    let cap = loads.cap(factor);
     let servers: Vec<_> = (0..).take(N).collect();
-    core::array::from_fn(|place| loads.cap_of(servers[place], 1, cap))
+    core::array::from_fn(|place| loads.cap_of(servers[place], 1, factor, loads.delays()))
 }
 
 #[test]
@@ -98,40 +92,51 @@ fn cap_is_the_factor_times_the_mean_rounded_down_and_no_factor_is_no_cap() {
         assert_eq!(loads.usual_cap(1_350_000), Some(4));
         assert_eq!(loads.usual_cap(0), None);
     }
-    assert_eq!(Loads::default().usual_cap(ONE), Some(1));
+    let (alone, _) = servers([(2, None)]);
+    assert_eq!(caps(&alone, ONE), [None], "without another server");
+    assert_eq!(alone.usual_cap(ONE), None);
 }
 
 #[test]
 fn an_idle_server_is_below_its_cap_however_slow_it_is() {
     let (loads, _) = servers([(0, Some(MS)), (0, Some(MS)), (0, Some(100 * MS))]);
-    assert_eq!(caps(&loads, ONE), [34, 34, 1].map(Some));
+    assert_eq!(caps(&loads, ONE), [50, 50, 1].map(Some));
 }
 
 #[test]
 fn slower_servers_are_at_their_cap_with_fewer_queries() {
     let [usual, slow] = [4, 12].map(|ms| Some(ms * MS));
     let (loads, _) = servers([(3, usual), (3, usual), (3, usual), (1, slow)]);
-    // (3 × 4 × 4 ms + 2 × 12 ms) / 4 = 18 ms, twice; by 4 ms and by 12 ms
-    assert_eq!(caps(&loads, 2 * ONE), [9, 9, 9, 3].map(Some));
+    // 2 × (2 × 4 × 4 ms + 2 × 12 ms) / 3 by 4 ms, and 2 × (3 × 4 × 4 ms) / 3 by 12 ms
+    assert_eq!(caps(&loads, 2 * ONE), [9, 9, 9, 2].map(Some));
+}
+
+#[test]
+fn one_of_two_servers_is_bounded_too() {
+    let (loads, _) = servers([(90, Some(MS)), (2, Some(MS))]);
+    assert_eq!(caps(&loads, 2 * ONE), [6, 182].map(Some));
 }
 
 #[test]
 fn a_server_without_a_latency_has_the_mean_one() {
     let (mut loads, replicas) = servers([(1, Some(2 * MS)), (1, Some(4 * MS)), (1, None)]);
-    // 2 × (2 × 2 + 2 × 4 + 2 × 3 ms) / 3 = 12 ms, by 2, 4 and 3 ms
-    assert_eq!(caps(&loads, 2 * ONE), [6, 3, 4].map(Some));
+    // Delays of 4, 8 and 2 × 3 ms; 2 × (8 + 6 ms) / 2 by 2 ms, and so on
+    assert_eq!(caps(&loads, 2 * ONE), [7, 2, 4].map(Some));
     // One that reports none has that of the client's own queries.
     loads.answered(replicas[2], MS);
-    // 2 × (2 × 2 + 2 × 4 + 2 × 1 ms) / 3 = 9.33 ms
-    assert_eq!(caps(&loads, 2 * ONE), [4, 2, 9].map(Some));
+    assert_eq!(caps(&loads, 2 * ONE), [5, 1, 12].map(Some));
     // One that reports some does not.
     loads.answered(replicas[0], 100 * MS);
-    assert_eq!(caps(&loads, 2 * ONE), [4, 2, 9].map(Some));
+    assert_eq!(caps(&loads, 2 * ONE), [5, 1, 12].map(Some));
     // The first report replaces the client's own.
     let report = LoadReport::new(Rif::new(1), Some(2 * MS));
     loads.reported(Instant::EPOCH, replicas[2], &report);
-    // 2 × (2 × 2 + 2 × 4 + 2 × 2 ms) / 3 = 10.67 ms
-    assert_eq!(caps(&loads, 2 * ONE), [5, 2, 5].map(Some));
+    assert_eq!(caps(&loads, 2 * ONE), [6, 2, 6].map(Some));
+    // Once its reports no longer count, the client's own do again.
+    let later = Instant::EPOCH + Duration::from_secs(1);
+    loads.expire(later, replicas[2]);
+    loads.answered(replicas[2], 66 * MS);
+    assert_eq!(loads.rows.find(replicas[2]).unwrap().latency_us, 3_000);
 }
 
 #[test]

@@ -102,6 +102,15 @@ fn narrower_order_is_a_prefix_of_a_wider_one() {
     }
 }
 
+#[test]
+fn home_in_a_large_fleet_is_the_first_of_the_order() {
+    let order = order(&[1; 100]);
+    for key in (0..5_000).map(mix) {
+        let [home, first] = [1, 2].map(|width| order.first(key, width).as_slice()[0]);
+        assert_eq!(home, first);
+    }
+}
+
 /// The order by definition.
 #[test]
 fn order_is_that_of_the_highest_scores() {
