@@ -1,11 +1,13 @@
 //! A key's set, when its replicas are out, tried, pinned or spared.
 
 use crate::world::{MS, World, about, key};
+use core::time::Duration;
 use slackwater_core::keys::KeySettings;
 use slackwater_core::policy::{
     Attempt, Decision, Event, Explanation, Outcome, POLICIES, PickReason, Query,
 };
 use slackwater_core::{LoadReport, ReplicaId, Rif};
+use std::collections::BTreeMap;
 
 fn world() -> World {
     World::new("shortest_expected_delay", KeySettings::default(), 0..20)
@@ -73,6 +75,27 @@ fn first_attempt_that_spares_the_home_goes_to_the_next() {
         ..about(5)
     };
     assert_eq!(world.goes(query), (set[1], PickReason::KeySet));
+}
+
+/// Health gives a replica that joins a part of its share, and keeps other queries from it.
+#[test]
+fn home_that_health_spares_passes_queries_on_within_its_set() {
+    let mut world = World::watched("shortest_expected_delay", 0..9);
+    world.now += Duration::from_secs(100);
+    world.goes(about(0));
+    world.join(9);
+    let number = (0..).find(|&number| world.set(number).0[0] == 9).unwrap();
+    let mut picks = BTreeMap::new();
+    for _ in 0..200 {
+        world.now += MS;
+        *picks.entry(world.goes(about(number)).1).or_insert(0) += 1;
+    }
+    let reasons: Vec<_> = picks.keys().copied().collect();
+    assert_eq!(
+        reasons,
+        [PickReason::KeyHome, PickReason::KeySet],
+        "{picks:?}"
+    );
 }
 
 #[test]
