@@ -9,10 +9,10 @@
 // the policy chooses among the other servers of the key's set, the next in the order. While all of
 // them are, it chooses among all replicas. A server is busy while
 //
-//	(load + 1) × mean latency > factor × mean of the same over all replicas
+//	(load + 1) × mean latency > factor × mean of the same over the other servers
 //
 // where its load is what it has reported plus what this client has sent since. An idle server is
-// never busy. The reason of a pick says which it was: key_home, key_set or key_spill.
+// never busy, nor is the only one. The reason of a pick says which it was: key_home, key_set or key_spill.
 //
 // [Wrap] puts this around any policy, with package health inside. Queries without a key are chosen
 // as without it, draw for draw. A caller names its replicas with [policy.EventIdentified]; one of

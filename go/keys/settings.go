@@ -10,7 +10,7 @@ import (
 // value is not valid.
 type Settings struct {
 	// BalanceFactor bounds the load of a key's replica: it gets no more of its queries while the
-	// next one would take more than this many times the mean over all replicas, by load and mean
+	// next one would take more than this many times the mean over the others, by load and mean
 	// latency. 1 to 1,000, default 2. 1 is even and moves keys often. 0: without a bound.
 	BalanceFactor policy.Millionths
 	// Set is the number of replicas of a key, the home among them: 1 to 16, default 4.

@@ -4,8 +4,9 @@
 //! of an order that the key and the replicas' [names](crate::policy::Event::Identified) determine,
 //! the same for all clients. While the home is busy, the policy chooses among the other replicas of
 //! the key's *set*, the next in the order; while all of them are, among all replicas. A replica is
-//! busy while `(load + 1) × mean latency > factor × mean of the same over all replicas`, where its
-//! load is what it has reported plus what this client has sent since. An idle one is never busy.
+//! busy while `(load + 1) × mean latency > factor × mean of the same over the others`, where its
+//! load is what it has reported plus what this client has sent since. An idle one is never busy,
+//! nor is the only one.
 //!
 //! [`keyed()`] puts this around any policy, with health inside: it is a policy itself, and passes
 //! all events on. Queries without a key are chosen as without it, draw for draw.

@@ -14,8 +14,8 @@ pub type KeyConfig = Valid<KeySettings>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySettings {
     /// A key's replica gets no more of its queries while the next one would take more than this
-    /// many times the mean over all replicas, as `(load + 1) × mean latency`: 1 to 1,000, in
-    /// millionths, default 2,000,000. 0: without a bound.
+    /// many times the mean over the other replicas, as `(load + 1) × mean latency`: 1 to 1,000,
+    /// in millionths, default 2,000,000. 0: without a bound.
     pub balance_factor_millionths: u32,
     /// Replicas of a key, the home among them: 1 to 16, default 4.
     pub set: u8,
@@ -97,8 +97,8 @@ impl Settings for KeySettings {
 section! {
     KeySettings in "key" {
         /// A key's replica gets no more of its queries while the next one would take more than
-        /// this many times the mean of all replicas, by requests in flight and mean latency: from
-        /// 1 to 1,000. 1 is even and moves keys often. 0: without a bound.
+        /// this many times the mean of the others, by requests in flight and mean latency: from 1
+        /// to 1,000. 1 is even and moves keys often. 0: without a bound.
         balance_factor in Factor: balance_factor_millionths;
         /// Replicas of a key: from 1 to 16. The first is its home. While the home is busy, the
         /// policy chooses among the others; while all are, among all replicas.
