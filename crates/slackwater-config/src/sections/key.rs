@@ -1,7 +1,7 @@
 //! `[key]`: which requests belong together, and how their key limits the replicas that they go to.
 
 use super::files::{file_name, read_secret};
-use super::kinds::is_name;
+use super::kinds::is_token;
 use crate::table::{
     self, FILE, Factor, HOUR, Judge, Kind, Many, Meaning, Number, SECOND, Share, Span, Within,
     Written, field, millionths, settings,
@@ -23,8 +23,8 @@ use toml::de::DeValue;
 const SOURCES_MAX: usize = 8;
 /// The most segments of a path that are a key.
 const SEGMENTS_MAX: u8 = 16;
-/// The longest name of a parameter, in bytes.
-const PARAMETER_BYTES_MAX: usize = 128;
+/// The longest name of a cookie or a parameter, in bytes.
+const NAME_BYTES_MAX: usize = 128;
 
 settings! {
     /// Keys of requests, and the replicas that a key's requests go to.
@@ -33,7 +33,7 @@ settings! {
         /// key goes where the policy says.
         by: Vec<KeySource> = Vec::new(), Many { of: SOURCE, max: SOURCES_MAX, what: "sources of keys" };
         /// A replica takes no more of its keys while its expected delay exceeds this multiple of
-        /// the mean: 1 or more, also as a percentage. 0: no bound.
+        /// the mean, also as a percentage. 0: no bound.
         balance_factor: u32 = KeySettings::default().balance_factor_millionths, BalanceFactor;
         /// The first replicas of a key, which take its requests while its own is above the bound.
         set: u8 = KeySettings::default().set, Within(Number, 1..=16);
@@ -77,21 +77,23 @@ pub enum KeySource {
 }
 
 impl KeySource {
-    fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Result<Self, Unfit> {
         let (kind, name) = match text.split_once(':') {
             Some((kind, name)) => (kind, Some(name)),
             None => (text, None),
         };
-        let header = |name: &str| HeaderName::try_from(name).ok();
-        Some(match (kind, name) {
+        let header = |name: &str| HeaderName::try_from(name).map_err(|_| Unfit::Range);
+        Ok(match (kind, name) {
             ("header", Some(name)) => Self::Header(header(name)?),
             ("grpc", Some(name)) => Self::Grpc(header(name)?),
-            ("cookie", Some(name)) if is_name(name) => Self::Cookie(name.into()),
+            ("cookie", Some(name)) => Self::Cookie(parse_cookie(text, name)?),
             ("query", Some(name)) if is_parameter(name) => Self::Query(name.into()),
             ("path", None) => Self::Path,
-            ("path_prefix", Some(segments)) => Self::PathPrefix(parse_segments(segments)?),
+            ("path_prefix", Some(segments)) => {
+                Self::PathPrefix(parse_segments(segments).ok_or(Unfit::Range)?)
+            }
             ("address", None) => Self::Address,
-            _ => return None,
+            _ => return Err(Unfit::Range),
         })
     }
 }
@@ -110,9 +112,21 @@ impl fmt::Display for KeySource {
     }
 }
 
+/// Reads the name of a cookie that others set: a token. RFC 6265 §4.1.1
+fn parse_cookie(text: &str, name: &str) -> Result<Box<str>, Unfit> {
+    let is_other = |char: &char| !u8::try_from(*char).is_ok_and(is_token);
+    if let Some(other) = name.chars().find(is_other) {
+        return Err(Unfit::Other(format!(
+            "found {text:?}: {other:?} is not allowed in the name of a cookie; expected letters, digits and !#$%&'*+-.^_`|~"
+        )));
+    }
+    let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
+    fits.then(|| name.into()).ok_or(Unfit::Range)
+}
+
 fn is_parameter(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_graphic() && !b"&=#?".contains(&byte);
-    (1..=PARAMETER_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
 }
 
 fn parse_segments(text: &str) -> Option<u8> {
@@ -128,14 +142,20 @@ const SOURCE_EXPECTED: &str = "\"header:NAME\", \"cookie:NAME\", \"query:NAME\",
 const SOURCE: Written<KeySource> = Written {
     what: SOURCE_EXPECTED,
     expected: SOURCE_EXPECTED,
-    parse: |text| KeySource::parse(text).ok_or(Unfit::Range),
+    parse: KeySource::parse,
     text: KeySource::to_string,
 };
 
 /// A factor of 1 or more, or 0 for none. Percents of other software are understood: `"125%"`.
 struct BalanceFactor;
 
-const FACTOR: Within<Factor, u32> = Within(Factor, 1_000_000..=100_000_000);
+/// A bare number from 100 on is a percentage without its sign.
+const BARE_PERCENTAGE: u32 = 100_000_000;
+
+const FACTOR: Within<Factor, u32> = Within(Factor, 1_000_000..=BARE_PERCENTAGE - 1_000_000);
+
+/// What `percent` reads.
+const PERCENTAGE: &str = r"^[0-9]+(\.[0-9]{0,4}0*)?%$";
 
 impl Kind<u32> for BalanceFactor {
     fn read(&self, value: &DeValue<'_>) -> Result<u32, Unfit> {
@@ -144,9 +164,9 @@ impl Kind<u32> for BalanceFactor {
             None => crate::toml_reader::values::millionths(value, "a number such as 1.25")?,
         };
         let is_in_range = factor == 0 || FACTOR.1.contains(&factor);
-        if !is_in_range && (101..=10_000).contains(&(factor / 1_000_000)) {
+        if value.as_str().is_none() && factor >= BARE_PERCENTAGE {
             let meant = show_millionths(factor / 100);
-            let found = factor / 1_000_000;
+            let found = show_millionths(factor);
             return Err(Unfit::Other(format!(
                 "found {found}; did you mean {found} percent? write {meant} or \"{found}%\""
             )));
@@ -160,7 +180,8 @@ impl Kind<u32> for BalanceFactor {
 
     fn meaning(&self, _: &Judge<'_, u32>) -> Meaning {
         let factor = Kind::meaning(&FACTOR, &Judge::none());
-        let schema = json!({"anyOf": [factor.schema, {"const": 0}, {"type": "string", "pattern": r"^\d+%$"}]});
+        let percentage = json!({"type": "string", "pattern": PERCENTAGE});
+        let schema = json!({"anyOf": [factor.schema, {"const": 0}, percentage]});
         Meaning::of(format!("0, or {}", factor.words), schema).expected(format!(
             "0, or {}, or a percentage such as \"125%\"",
             factor.expected

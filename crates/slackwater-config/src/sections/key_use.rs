@@ -13,6 +13,9 @@ pub(super) struct KeyUse<'s> {
     pub(super) policy: &'static PolicyEntry,
     pub(super) probe: &'s ProbeSection,
     pub(super) sticky: &'s StickySettings,
+    /// The probes of a round, and where they were set.
+    pub(super) sync_probes: u8,
+    pub(super) sync_probes_at: Option<&'s Definition>,
     /// The number of listed replicas; 0 if the fleet comes from elsewhere.
     pub(super) replicas: usize,
 }
@@ -35,27 +38,40 @@ impl KeyUse<'_> {
             remarks.extend(about.map(|about| warning(about, message)));
         };
         if key.is_on() {
-            if self.replicas > 0 && usize::from(key.set) > self.replicas {
-                let message = format!("is more than the {} replicas that there are", self.replicas);
-                warn(definition("set"), message);
-            }
-            for name in ["replicate_above", "replicate_time"] {
-                if key.replicate_max == 1 {
-                    let message = "does nothing with replicate_max = 1; set replicate_max = 4";
-                    warn(definition(name), message.to_owned());
+            if self.policy.reports == Reports::Round {
+                // It probes `probe.hint_homes` replicas of the key and compares their loads.
+                let mut idle = vec!["set", "replicate_max", "replicate_above", "replicate_time"];
+                if key.balance_factor > 0 {
+                    idle.push("balance_factor");
+                }
+                for name in idle {
+                    let message = format!(
+                        "does nothing with policy = {:?}, whose probes find the load",
+                        self.policy.name
+                    );
+                    warn(definition(name), message);
+                }
+            } else {
+                if self.replicas > 0 && usize::from(key.set) > self.replicas {
+                    let replicas = self.replicas;
+                    let message = format!("is more than the {replicas} replicas that there are");
+                    warn(definition("set"), message);
+                }
+                for name in ["replicate_above", "replicate_time"] {
+                    if key.replicate_max == 1 {
+                        let message = "does nothing with replicate_max = 1; set replicate_max = 4";
+                        warn(definition(name), message.to_owned());
+                    }
                 }
             }
-            if self.policy.reports == Reports::Round && key.balance_factor > 0 {
-                let message = format!(
-                    "does nothing with policy = {:?}, whose probes find the load",
-                    self.policy.name
-                );
-                warn(definition("balance_factor"), message);
-            }
-            if matches!(self.sticky.by, StickyBy::Header | StickyBy::Address) {
-                let message =
-                    "does nothing beside sticky.by, which decides first; leave one of them out";
-                warn(definition("by"), message.to_owned());
+            let beside = match self.sticky.by {
+                StickyBy::Header => Some("decides only for requests without sticky.header"),
+                StickyBy::Address => Some("does nothing beside sticky.by"),
+                StickyBy::None | StickyBy::Cookie => None,
+            };
+            if let Some(effect) = beside {
+                let message = format!("{effect}, which decides first; leave one of them out");
+                warn(definition("by"), message);
             }
         } else {
             let section = reader.section_definition(&format!("{prefix}key"));
@@ -65,6 +81,7 @@ impl KeyUse<'_> {
             );
         }
         self.hint_remarks(key, &mut warn);
+        self.note_no_random_probe(key, &mut warn);
         remarks
     }
 
@@ -88,6 +105,27 @@ impl KeyUse<'_> {
             );
             warn(self.probe.hint_homes_at().cloned(), message);
         }
+    }
+
+    /// Warns if each probe of a round goes to a home, so that no other replica is ever compared.
+    fn note_no_random_probe(
+        &self,
+        key: &KeyRouting,
+        warn: &mut impl FnMut(Option<Definition>, String),
+    ) {
+        let (homes, probes) = (self.probe.hint_homes(), self.sync_probes);
+        if self.policy.reports != Reports::Round || !key.is_on() || homes < probes {
+            return;
+        }
+        let (about, other) = match self.probe.hint_homes_at() {
+            Some(about) => (Some(about), format!("sync_probes = {probes}; set it below")),
+            None => (
+                self.sync_probes_at,
+                format!("probe.hint_homes = {homes}; set it above"),
+            ),
+        };
+        let message = format!("leaves no random probe with {other} that");
+        warn(about.cloned(), message);
     }
 }
 

@@ -29,8 +29,14 @@ pub(super) const FIELD: Written<HeaderName> = Written {
     text: HeaderName::to_string,
 };
 
-/// Whether this is a valid name of a service, a listener or a cookie.
+/// Whether this is a valid name of a service, a listener or a cookie of ours.
 pub(super) fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
+}
+
+/// Whether this may be part of a token. RFC 9110 §5.6.2
+pub(super) const fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
 }

@@ -28,7 +28,8 @@ settings! {
         /// Sends HTTP probes over TLS. UDP probes never use it.
         tls: Option<bool> = None, Maybe(Boolean), "`true` with `[replica.tls]`";
         /// What a request's probes, and the request itself in `x-slackwater-hint`, carry: its key,
-        /// or a header. Only with `"prequal_sync"`.
+        /// or a header. Only with `"prequal_sync"`. UDP probes are plain text: name no secret,
+        /// such as `authorization`.
         hint: ProbeHint = ProbeHint::None, HINT;
         /// The first replicas of the key's set, which its probes go to; others are random.
         hint_homes: u8 = KeySettings::default().hint_homes, Within(Number, 0..=8);

@@ -159,18 +159,22 @@ impl Section<'_> {
         remarks.extend(idle);
         let (sticky, sticky_remarks) = StickySettings::read(reader, prefix);
         let key = KeyRouting::read(reader, prefix, probe.hint_homes(), remarks);
+        // Remember what the user set: without a transport, `local_only` is set below in any case.
+        let sync = &policies.settings.prequal;
+        let (is_local_only, sync_probes) = (sync.local_only, sync.sync_probes);
+        let sync_probes_at = (policies.set_keys().iter()).find(|it| it.key == "sync_probes");
         let key_use = KeyUse {
             policy: policy.value,
             probe: &probe,
             sticky: &sticky,
+            sync_probes,
+            sync_probes_at: sync_probes_at.map(|it| &it.definition),
             replicas: replicas.len(),
         };
         remarks.extend(key_use.remarks(&key, reader, prefix));
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
-        // Remember what the user set: without a transport, `local_only` is set below in any case.
-        let is_local_only = policies.settings.prequal.local_only;
         if probe.transport.value == ProbeTransport::None {
             send_no_probes(&mut policies.settings);
             note_blind(reader, &policy, &probe.transport);

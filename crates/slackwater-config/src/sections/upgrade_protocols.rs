@@ -2,6 +2,7 @@
 //! `upgrade_protocols`.
 
 use super::connect::{CONNECT, Connect};
+use super::kinds::is_token;
 use crate::table::{Many, Written, settings};
 use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Reader, Remark, Severity};
@@ -59,9 +60,4 @@ fn read_protocol(name: &str) -> Result<HeaderValue, Unfit> {
     let is_name = parts.all(|part| !part.is_empty() && part.bytes().all(is_token));
     let value = HeaderValue::from_str(name).ok();
     value.filter(|_| is_name).ok_or(Unfit::Range)
-}
-
-const fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
 }

@@ -8,8 +8,8 @@
 use crate::forward::{Origin, RequestBody, is_grpc_call};
 use bytes::Bytes;
 use core::net::IpAddr;
-use http::header::{COOKIE, HeaderMap};
-use http::{HeaderName, Request};
+use http::header::{COOKIE, HOST, HeaderMap};
+use http::{HeaderName, HeaderValue, Request};
 use slackwater_config::{KeyRouting, KeySource, ProbeHint, ServiceConfig};
 use slackwater_core::key::{KeyHash, KeyHasher};
 use slackwater_tower::wire::HINT_BYTES_MAX;
@@ -63,7 +63,7 @@ impl KeyRule {
                 Bytes::copy_from_slice(&hash.to_bits().to_be_bytes())
             }),
             ProbeHint::Header(name) => {
-                let value = present(request.headers(), name);
+                let value = present(request, name);
                 let value = value.filter(|value| value.len() <= HINT_BYTES_MAX);
                 value.map_or_else(Bytes::new, Bytes::copy_from_slice)
             }
@@ -91,6 +91,7 @@ impl KeyRule {
     /// answered. A client's own hint is removed: it is not what the probes carried.
     pub(crate) fn pass_on(&self, key: Option<&RequestKey>, headers: &mut HeaderMap) {
         if self.hint == ProbeHint::None {
+            remove_forged(headers);
             return;
         }
         let hint = key.map_or(&[][..], |key| &key.hint);
@@ -100,12 +101,21 @@ impl KeyRule {
     }
 }
 
+/// Removes a client's own hint, where requests have none: replicas would take it for that of their
+/// probes.
+pub(crate) fn remove_forged(headers: &mut HeaderMap) {
+    // Comparing each name is cheaper than a lookup.
+    if headers.keys().any(|name| *name == HINT) {
+        headers.remove(HINT);
+    }
+}
+
 /// Finds the value of a source, unless that is the client's address.
 fn find<'r>(source: &KeySource, request: &'r Request<RequestBody>) -> Option<&'r [u8]> {
     let (headers, uri) = (request.headers(), request.uri());
     let value = match source {
-        KeySource::Header(name) => present(headers, name),
-        KeySource::Grpc(name) => present(headers, name).filter(|_| is_grpc_call(headers)),
+        KeySource::Header(name) => present(request, name),
+        KeySource::Grpc(name) => present(request, name).filter(|_| is_grpc_call(headers)),
         KeySource::Cookie(name) => cookie(headers, name),
         KeySource::Query(name) => parameter(uri.query()?, name),
         KeySource::Path => Some(uri.path().as_bytes()),
@@ -115,8 +125,11 @@ fn find<'r>(source: &KeySource, request: &'r Request<RequestBody>) -> Option<&'r
     value.filter(|value| !value.is_empty())
 }
 
-fn present<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h [u8]> {
-    Some(headers.get(name)?.as_bytes())
+fn present<'r>(request: &'r Request<RequestBody>, name: &HeaderName) -> Option<&'r [u8]> {
+    let field = request.headers().get(name).map(HeaderValue::as_bytes);
+    // Clients of HTTP/2 name the host in `:authority` only. RFC 9113 §8.3.1
+    let target = || request.uri().authority().filter(|_| *name == HOST);
+    field.or_else(|| target().map(|host| host.as_str().as_bytes()))
 }
 
 /// Returns the value of the first cookie of that name.

@@ -481,6 +481,17 @@ async fn hints_find_the_replica_that_has_answered_the_key() {
 }
 
 #[tokio::test]
+async fn forged_hints_do_not_pass_where_hints_are_off() {
+    let replica = server("one").await;
+    for toml in ["", "[key]\nby = \"path\"\n"] {
+        let proxy = Proxy::start(&[replica.address], toml);
+        let (_, head) = first_line(&proxy, "x-slackwater-hint: 61\r\nx-other: 1\r\n").await;
+        assert!(!head.contains("x-slackwater-hint"), "{toml}{head}");
+        assert!(head.contains("x-other"), "{head}");
+    }
+}
+
+#[tokio::test]
 async fn malformed_and_false_hints_do_no_harm() {
     const HINT: &str = "[hint]\ncache_entries = 2\n";
     let replica = server("one").await;

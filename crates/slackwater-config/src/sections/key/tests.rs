@@ -36,7 +36,8 @@ fn requests_have_no_keys_by_default() {
 fn sources_are_read_and_shown_in_order() {
     let all = [
         "header:x-user",
-        "cookie:sid",
+        "cookie:connect.sid",
+        "cookie:__Host-a!#$%&'*+-.^_`|~",
         "query:user",
         "path",
         "path_prefix:2",
@@ -63,7 +64,6 @@ fn unknown_sources_are_refused_with_their_place() {
         "header:a b",
         "header",
         "cookie:",
-        "cookie:a=b",
         "query:",
         "query:a&b",
         "path:2",
@@ -76,6 +76,18 @@ fn unknown_sources_are_refused_with_their_place() {
     ] {
         let mistakes = load(&format!("[key]\nby = {source:?}\n")).expect_err(source);
         let told = format!("a.toml:5:6: key.by: found {source:?}, expected \"header:NAME\"");
+        assert!(mistakes[0].starts_with(&told), "{mistakes:?}");
+    }
+    for (name, other) in [
+        ("a=b", '='),
+        ("a b", ' '),
+        ("a;b", ';'),
+        ("[a]", '['),
+        ("ä", 'ä'),
+    ] {
+        let source = format!("cookie:{name}");
+        let mistakes = load(&format!("[key]\nby = {source:?}\n")).expect_err(name);
+        let told = format!("a.toml:5:6: key.by: found {source:?}: {other:?} is not allowed");
         assert!(mistakes[0].starts_with(&told), "{mistakes:?}");
     }
     let nine = ["\"path\""; 9].join(", ");
@@ -96,14 +108,18 @@ fn balance_factor_is_a_factor_or_a_percentage() {
         ("1", 1_000_000),
         ("0", 0),
         ("\"0%\"", 0),
-        ("100", 100_000_000),
+        ("99", 99_000_000),
+        ("\"9900%\"", 99_000_000),
     ] {
         assert_eq!(factor(text), Ok(millionths), "{text}");
     }
     for text in [
         "0.5",
         "-1",
+        "99.5",
+        "100",
         "100.5",
+        "\"10000%\"",
         "\"50%\"",
         "\"%\"",
         "\"-125%\"",
@@ -117,11 +133,19 @@ fn balance_factor_is_a_factor_or_a_percentage() {
             "{mistakes:?}"
         );
     }
-    let mistakes = factor("125").expect_err("Envoy's");
-    assert!(
-        mistakes[0].contains("write 1.25 or \"125%\""),
-        "{mistakes:?}"
-    );
+    for (text, told) in [
+        ("125", "write 1.25 or \"125%\""),
+        (
+            "100",
+            "found 100; did you mean 100 percent? write 1 or \"100%\"",
+        ),
+        ("112.5", "write 1.125 or \"112.5%\""),
+    ] {
+        let mistakes = factor(text).expect_err("Envoy's");
+        assert!(mistakes[0].contains(told), "{mistakes:?}");
+    }
+    let mistakes = factor("\"12500%\"").expect_err("too much");
+    assert!(!mistakes[0].contains("did you mean"), "{mistakes:?}");
 }
 
 #[test]
@@ -192,6 +216,10 @@ fn settings_without_effect_are_remarked_on() {
             "key.by = \"path\"\nsticky.by = \"address\"\n",
             Some("key.by: does nothing beside sticky.by"),
         ),
+        (
+            "key.by = \"path\"\nsticky.by = \"header\"\nsticky.header = \"x-user\"\n",
+            Some("key.by: decides only for requests without sticky.header"),
+        ),
         ("key.by = \"path\"\nsticky.by = \"cookie\"\n", None),
         (
             SYNC,
@@ -226,6 +254,28 @@ fn hints_need_a_policy_with_rounds_and_keys() {
             "key.by = \"path\"\nkey.balance_factor = 2\n",
             Some("key.balance_factor: does nothing with policy = \"prequal_sync\""),
         ),
+        (
+            "key.by = \"path\"\nkey.set = 2\n",
+            Some("key.set: does nothing with policy = \"prequal_sync\""),
+        ),
+        (
+            "key.by = \"path\"\nkey.partitions = 8\nkey.replicate_max = 2\n",
+            Some("key.replicate_max: does nothing with policy = \"prequal_sync\""),
+        ),
+        (
+            "key.by = \"path\"\nkey.replicate_time = \"5s\"\n",
+            Some("key.replicate_time: does nothing with policy = \"prequal_sync\""),
+        ),
+        (
+            "key.by = \"path\"\nprobe.hint_homes = 3\n",
+            Some("probe.hint_homes: leaves no random probe with sync_probes = 3"),
+        ),
+        ("key.by = \"path\"\nprobe.hint_homes = 2\n", None),
+        (
+            "key.by = \"path\"\nprequal.sync_probes = 2\n",
+            Some("prequal.sync_probes: leaves no random probe with probe.hint_homes = 2"),
+        ),
+        ("prequal.sync_probes = 2\n", None),
     ] {
         let source = Source::new("a.toml".into(), format!("{sync}{toml}"));
         let loaded = Config::load_source(Some(&source), &Overrides::default());

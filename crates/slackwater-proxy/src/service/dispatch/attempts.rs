@@ -11,7 +11,7 @@ use crate::request_record::{AttemptKind, RecordHandle};
 use crate::service::attempt::{
     Attempt, AttemptError, Hint, RejectedResponse, RequestTimer, RetryPermit, follow,
 };
-use crate::service::keys::RequestKey;
+use crate::service::keys::{RequestKey, remove_forged};
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -94,8 +94,9 @@ impl Service {
             },
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
-        if let Some(keys) = &self.keys {
-            keys.pass_on(options.key, request.headers_mut());
+        match &self.keys {
+            Some(keys) => keys.pass_on(options.key, request.headers_mut()),
+            None => remove_forged(request.headers_mut()),
         }
         let served = Cell::new(None);
         let attempt = self.attempt(request, pinned, &served, (record, options, began));

@@ -1,7 +1,6 @@
 //! What each source finds in a request, and what its probes carry.
 
 use super::*;
-use http::HeaderValue;
 use http::uri::Authority;
 use slackwater_config::{Config, Limits};
 
@@ -90,6 +89,16 @@ fn each_source_finds_its_value() {
 }
 
 #[test]
+fn the_host_of_an_http2_request_is_its_authority() {
+    let rule = by("\"header:host\"");
+    let host = Some(expected(b"a.example"));
+    assert_eq!(hash_of(&rule, "http://a.example/", &[]), host);
+    assert_eq!(hash_of(&rule, "/", &[("host", b"a.example")]), host);
+    let other = by("\"header:x-host\"");
+    assert_eq!(hash_of(&other, "http://a.example/", &[]), None);
+}
+
+#[test]
 fn metadata_belongs_to_grpc_calls_only() {
     let rule = by("\"grpc:x-tenant\"");
     let call: &[(&str, &[u8])] = &[("content-type", b"application/grpc"), ("x-tenant", b"t")];
@@ -143,6 +152,9 @@ fn hints_are_the_hash_or_a_header() {
     );
 
     let mut headers = HeaderMap::new();
+    headers.insert(HINT, HeaderValue::from_static("forged"));
+    by("\"path\"").pass_on(None, &mut headers);
+    assert!(headers.is_empty(), "a hint where hints are off");
     headers.insert(HINT, HeaderValue::from_static("forged"));
     named.pass_on(None, &mut headers);
     assert!(headers.is_empty(), "a client's own hint");

@@ -382,15 +382,19 @@ where
         };
         let copies = request.extensions().get::<Copies>();
         let chosen = self.shared.find(|| Copies::choose(copies, pick));
+        let hint = if probing.is_some() || self.shared.passes_hints_on {
+            self.shared.hint_of(&request)
+        } else {
+            Bytes::new()
+        };
+        if self.shared.passes_hints_on {
+            // It is not too long: `hint_of` has checked it. It replaces a forged one.
+            let _ = write_hint(&hint, request.headers_mut());
+        }
         let state = match probing {
             None => State::chosen(chosen, request),
             Some(mut round) => {
-                let hint = self.shared.hint_of(&request);
                 round.send(&hint);
-                if self.shared.passes_hints_on {
-                    // It is not too long: `hint_of` has checked it.
-                    let _ = write_hint(&hint, request.headers_mut());
-                }
                 State::Probing {
                     round: Some(round),
                     request: Some(request),
@@ -493,14 +497,29 @@ mod tests {
             let home = ask(&balance, &user).await;
             assert_eq!(ask(&balance, &user).await, home);
             assert_eq!(ask(&balance, &user).await, home);
-            homes.insert(home);
+            homes.insert(home.chars().next());
         }
         assert_eq!(homes.len(), 3);
     }
 
     #[tokio::test]
+    async fn forged_hints_are_not_passed_on() {
+        for policy in ["prequal_sync", "round_robin"] {
+            let request = Request::builder().header(HINT, "666f72676564");
+            let request = request.body(String::new()).expect("valid");
+            let response = balance(build(policy)).oneshot(request).await;
+            let body = response.expect("an answer").into_body();
+            let body = http_body_util::BodyExt::collect(body).await;
+            assert_eq!(body.expect("a body").to_bytes().len(), 1, "{policy}");
+        }
+    }
+
+    #[tokio::test]
     async fn requests_carry_the_hint_of_their_probes() {
-        let balance = balance(build("prequal_sync"));
-        assert!(ask(&balance, "a").await.ends_with("61"));
+        // The second picks without probes.
+        for policy in ["prequal_sync", "round_robin"] {
+            let balance = balance(build(policy));
+            assert!(ask(&balance, "a").await.ends_with("61"), "{policy}");
+        }
     }
 }
