@@ -306,7 +306,7 @@ impl Loads {
     /// Counts queries of other clients until the replica reports again.
     pub(super) fn siblings_sent(&mut self, replica: ReplicaId, queries: u32) {
         self.set(replica, |row| {
-            row.level = row.level.saturating_add(queries.into())
+            row.level = row.level.saturating_add(queries.into());
         });
     }
 
