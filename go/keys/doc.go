@@ -12,7 +12,8 @@
 //	(load + 1) × mean latency > factor × mean of the same over the other servers
 //
 // where its load is what it has reported plus what this client has sent since. An idle server is
-// never busy, nor is the only one. The reason of a pick says which it was: key_home, key_set or key_spill.
+// never busy, nor is the only one. The reason of a pick says which it was: key_home, key_set or
+// key_spill.
 //
 // [Wrap] puts this around any policy, with package health inside. Queries without a key are chosen
 // as without it, draw for draw. A caller names its replicas with [policy.EventIdentified]; one of

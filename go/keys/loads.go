@@ -18,8 +18,8 @@ import (
 //
 // How much is too much depends on how fast a server is. The next query takes about
 // (load + 1) × mean latency there, and a server is at its cap if that is more than factor times the
-// mean over the parts of the other servers. All sums are kept as events arrive, so that a query looks only at the
-// servers of its key.
+// mean over the parts of the other servers. All sums are kept as events arrive, so that a query
+// looks only at the servers of its key.
 
 // reportAgeNS is how long a report counts, in nanoseconds.
 const reportAgeNS = 1_000_000_000
