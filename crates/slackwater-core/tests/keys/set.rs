@@ -84,7 +84,9 @@ fn home_that_health_spares_passes_queries_on_within_its_set() {
     world.now += Duration::from_secs(100);
     world.goes(about(0));
     world.join(9);
-    let number = (0..1_000).find(|&number| world.set(number).0[0] == 9).unwrap();
+    let number = (0..1_000)
+        .find(|&number| world.set(number).0[0] == 9)
+        .unwrap();
     let mut picks = BTreeMap::new();
     for _ in 0..200 {
         world.now += MS;
