@@ -1,0 +1,122 @@
+//! What is to be sent on a stream, and the messages made of it.
+
+use crate::EDS_TYPE;
+use crate::messages::{DeltaDiscoveryRequest, DiscoveryRequest, Status};
+use crate::node::Node;
+use prost::Message;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Code `INVALID_ARGUMENT` of gRPC, which a NACK has.
+const INVALID_ARGUMENT: i32 = 3;
+
+/// What is to be sent.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    /// Whether nothing was sent yet: the first request has the node, and no nonce.
+    is_first: bool,
+    /// The nonce of the last response; in the state of the world, every request has it.
+    nonce: String,
+    /// Answers that are due: a nonce, and for a NACK its text.
+    answers: VecDeque<(String, Option<String>)>,
+    subscribed: BTreeSet<String>,
+    unsubscribed: BTreeSet<String>,
+}
+
+impl Outgoing {
+    /// `names` are to be subscribed to at once.
+    pub(super) fn new(names: BTreeSet<String>) -> Self {
+        Self {
+            is_first: true,
+            nonce: String::new(),
+            answers: VecDeque::new(),
+            subscribed: names,
+            unsubscribed: BTreeSet::new(),
+        }
+    }
+
+    pub(super) const fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    pub(super) fn subscribe(&mut self, name: &str) {
+        self.subscribed.insert(name.to_owned());
+    }
+
+    pub(super) fn unsubscribe(&mut self, name: &str) {
+        // If the control plane was never asked for it, there is nothing to take back.
+        if !self.subscribed.remove(name) {
+            self.unsubscribed.insert(name.to_owned());
+        }
+    }
+
+    pub(super) fn answer(&mut self, nonce: String, rejection: Option<String>) {
+        self.nonce.clone_from(&nonce);
+        self.answers.push_back((nonce, rejection));
+    }
+
+    /// The next request of the state of the world: all names, and the last accepted version.
+    pub(super) fn whole<'n>(
+        &mut self,
+        node: &Node,
+        version: &str,
+        names: impl Iterator<Item = &'n String>,
+    ) -> Option<Vec<u8>> {
+        let names: Vec<_> = names.cloned().collect();
+        let answer = self.answers.pop_front();
+        let is_changed = !self.subscribed.is_empty() || !self.unsubscribed.is_empty();
+        // An empty list would subscribe to everything at some control planes.
+        if names.is_empty() || (answer.is_none() && !is_changed) {
+            return None;
+        }
+        self.subscribed.clear();
+        self.unsubscribed.clear();
+        let (nonce, rejection) = answer.unwrap_or_else(|| (self.nonce.clone(), None));
+        let request = DiscoveryRequest {
+            version_info: version.to_owned(),
+            node: core::mem::take(&mut self.is_first).then(|| node.message()),
+            resource_names: names,
+            type_url: EDS_TYPE.to_owned(),
+            response_nonce: nonce,
+            error_detail: rejection.map(status),
+        };
+        Some(request.encode_to_vec())
+    }
+
+    /// The next incremental request: an answer, or what changes. The first one on a stream has the
+    /// versions that are `known`.
+    pub(super) fn difference(
+        &mut self,
+        node: &Node,
+        known: impl Iterator<Item = (String, String)>,
+    ) -> Option<Vec<u8>> {
+        let mut request = DeltaDiscoveryRequest {
+            type_url: EDS_TYPE.to_owned(),
+            ..DeltaDiscoveryRequest::default()
+        };
+        if let Some((nonce, rejection)) = self.answers.pop_front() {
+            request.response_nonce = nonce;
+            request.error_detail = rejection.map(status);
+        } else if !self.unsubscribed.is_empty() {
+            // Before new subscriptions: a name may be in both.
+            let names = core::mem::take(&mut self.unsubscribed);
+            request.resource_names_unsubscribe = names.into_iter().collect();
+        } else if !self.subscribed.is_empty() {
+            let names = core::mem::take(&mut self.subscribed);
+            request.resource_names_subscribe = names.into_iter().collect();
+        } else {
+            return None;
+        }
+        if core::mem::take(&mut self.is_first) {
+            request.node = Some(node.message());
+            request.initial_resource_versions = known.collect();
+        }
+        Some(request.encode_to_vec())
+    }
+}
+
+fn status(message: String) -> Status {
+    Status {
+        code: INVALID_ARGUMENT,
+        message,
+    }
+}

@@ -1,0 +1,49 @@
+//! A client of xDS without I/O: endpoint discovery (EDS) over an aggregated stream (ADS).
+//!
+//! There is no socket, no clock, no randomness and no `async` here. The stream's owner passes what
+//! has arrived and the time to [`Client`], and sends what comes out. So the protocol runs under any
+//! runtime, in a test without one, and under a fuzzer.
+//!
+//! Everything that comes from a control plane is limited, and a mistake in it is reported with the
+//! resource and the field. A resource that is wrong, absent, removed or expired never replaces a
+//! good one: the client reports why, and its owner decides.
+//!
+//! | | module |
+//! |---|---|
+//! | subscriptions, versions, nonces, ACK and NACK, deadlines | [`client`] |
+//! | an EDS resource as a list of endpoints | [`assignment`] |
+//! | messages of gRPC on a stream | [`frame`] |
+//! | waits between attempts to connect | [`backoff`] |
+//! | gRPC's bootstrap file | [`bootstrap`] |
+//!
+//! Left out on purpose: listeners, routes and clusters (LDS, RDS, CDS), which are the object model
+//! of Envoy; load reports (LRS).
+
+#![forbid(unsafe_code)]
+
+pub mod assignment;
+pub mod backoff;
+pub mod bootstrap;
+pub mod client;
+pub mod frame;
+mod messages;
+mod node;
+mod response;
+mod wire;
+
+pub use assignment::{Assignment, Endpoint};
+pub use backoff::Backoff;
+pub use bootstrap::Bootstrap;
+pub use client::{Client, Mode, Report};
+pub use node::{Locality, Node};
+
+/// Type URL of the resources of EDS.
+pub const EDS_TYPE: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+
+/// Path of the method of the aggregated stream, state of the world.
+pub const ADS_PATH: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+
+/// Path of the method of the aggregated stream, incremental.
+pub const DELTA_ADS_PATH: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";

@@ -1,0 +1,225 @@
+//! Responses of both variants of the protocol in one form, with each mistake by its resource.
+
+use crate::EDS_TYPE;
+use crate::assignment::Assignment;
+use crate::messages::{
+    self, Any, AssignmentName, DeltaDiscoveryResponse, DiscoveryResponse, Resource, ResourceError,
+    ResponseHead,
+};
+use crate::wire;
+use bytes::Bytes;
+use core::time::Duration;
+use prost::Message;
+use std::collections::BTreeSet;
+
+/// The most resources of a response.
+pub(crate) const RESOURCES_MAX: usize = 4096;
+
+/// Type URL of the wrapper that gives a resource of a state-of-the-world response a name, a version
+/// and a time to live.
+const WRAPPER_TYPE: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
+
+/// A response.
+#[derive(Debug, Default)]
+pub(crate) struct Response {
+    pub(crate) type_url: String,
+    pub(crate) nonce: String,
+    /// The version of all resources; for people only if resources have their own.
+    pub(crate) version: String,
+    /// The resources that somebody has subscribed to.
+    pub(crate) resources: Vec<Item>,
+    /// Names of resources that no longer exist.
+    pub(crate) removed: Vec<String>,
+    /// Names of resources that the control plane cannot send, and why.
+    pub(crate) errors: Vec<(String, String)>,
+    /// Mistakes that belong to no resource with a name.
+    pub(crate) mistakes: Vec<String>,
+}
+
+/// A resource of a response.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) name: String,
+    /// Its own version, in the incremental variant.
+    pub(crate) version: String,
+    pub(crate) ttl: Option<Duration>,
+    /// `None`: only the time to live is renewed.
+    pub(crate) assignment: Option<Result<Assignment, String>>,
+}
+
+/// What a response of either variant is made of.
+struct Parts {
+    head: ResponseHead,
+    version: String,
+    resources: Vec<Resource>,
+    removed: Vec<String>,
+    errors: Vec<ResourceError>,
+}
+
+impl Response {
+    /// Reads a response. Resources that are not wanted are not decoded. `Err`: it is no response,
+    /// so that it cannot even be rejected.
+    pub(crate) fn read(
+        message: Bytes,
+        is_incremental: bool,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Self, String> {
+        if let Some(refused) = refuse_large(&message)? {
+            return Ok(refused);
+        }
+        let no_response = |error: prost::DecodeError| format!("is not a response: {error}");
+        let parts = if is_incremental {
+            DeltaDiscoveryResponse::decode(message).map(Parts::from)
+        } else {
+            DiscoveryResponse::decode(message).map(Parts::from)
+        }
+        .map_err(no_response)?;
+        let mut response = Self {
+            type_url: parts.head.type_url,
+            nonce: parts.head.nonce,
+            version: parts.version,
+            removed: parts.removed,
+            ..Self::default()
+        };
+        if response.type_url != EDS_TYPE {
+            return Ok(response);
+        }
+        let mut seen = BTreeSet::new();
+        for (index, resource) in parts.resources.into_iter().enumerate() {
+            match Item::read(resource, &is_wanted) {
+                Ok(None) => (),
+                Ok(Some(mut item)) => {
+                    if !seen.insert(item.name.clone()) {
+                        item.assignment = Some(Err("is given twice".to_owned()));
+                    }
+                    response.resources.push(item);
+                }
+                Err(told) => response.mistakes.push(format!("resources[{index}] {told}")),
+            }
+        }
+        let errors = parts.errors.into_iter();
+        response.errors = errors
+            .filter_map(|error| Some((error.resource_name?.name, error.error_detail?)))
+            .map(|(name, status)| (name, format!("{} (code {})", status.message, status.code)))
+            .collect();
+        Ok(response)
+    }
+}
+
+/// Returns a rejected response if the message has too many entries.
+fn refuse_large(message: &[u8]) -> Result<Option<Response>, String> {
+    for (number, field) in [
+        (2, "resources"),
+        (6, "removed_resources"),
+        (7, "resource_errors"),
+        (9, "resource_errors"),
+    ] {
+        let count = wire::count(message, &[number]);
+        let count = count.map_err(|error| error.to_string())?;
+        if count > RESOURCES_MAX {
+            let head = ResponseHead::decode(message);
+            let head = head.map_err(|error| format!("is not a response: {error}"))?;
+            return Ok(Some(Response {
+                type_url: head.type_url,
+                nonce: head.nonce,
+                mistakes: vec![format!(
+                    "{field} has {count} entries, expected at most {RESOURCES_MAX}"
+                )],
+                ..Response::default()
+            }));
+        }
+    }
+    Ok(None)
+}
+
+impl From<DiscoveryResponse> for Parts {
+    fn from(response: DiscoveryResponse) -> Self {
+        let resources = response.resources.into_iter();
+        let wrapped = |any: Any| {
+            let is_wrapper = any.type_url == WRAPPER_TYPE;
+            let inner = is_wrapper
+                .then(|| Resource::decode(any.value.clone()))
+                .and_then(Result::ok);
+            inner.unwrap_or(Resource {
+                resource: Some(any),
+                ..Resource::default()
+            })
+        };
+        Self {
+            head: ResponseHead {
+                type_url: response.type_url,
+                nonce: response.nonce,
+            },
+            version: response.version_info,
+            resources: resources.map(wrapped).collect(),
+            removed: Vec::new(),
+            errors: response.resource_errors,
+        }
+    }
+}
+
+impl From<DeltaDiscoveryResponse> for Parts {
+    fn from(response: DeltaDiscoveryResponse) -> Self {
+        Self {
+            head: ResponseHead {
+                type_url: response.type_url,
+                nonce: response.nonce,
+            },
+            version: response.system_version_info,
+            resources: response.resources,
+            removed: response.removed_resources,
+            errors: response.resource_errors,
+        }
+    }
+}
+
+impl Item {
+    /// `None` if the resource is not wanted.
+    fn read(resource: Resource, is_wanted: impl Fn(&str) -> bool) -> Result<Option<Self>, String> {
+        let Resource {
+            version,
+            resource,
+            mut name,
+            ttl,
+        } = resource;
+        let ttl = match ttl {
+            None => None,
+            Some(ttl) => Some(span(ttl).ok_or("has a ttl that is not a positive duration")?),
+        };
+        let assignment = match resource {
+            None if name.is_empty() => return Err("has neither a name nor a resource".to_owned()),
+            None => is_wanted(&name).then_some(None),
+            Some(any) if any.type_url != EDS_TYPE => {
+                let found: String = any.type_url.chars().take(200).collect();
+                return Err(format!("has the type {found:?}, expected {EDS_TYPE:?}"));
+            }
+            Some(any) => {
+                let inner = AssignmentName::decode(any.value.clone());
+                let inner = inner.map_err(|error| error.to_string())?.cluster_name;
+                if name.is_empty() {
+                    name.clone_from(&inner);
+                }
+                is_wanted(&name).then(|| {
+                    Some(if inner == name {
+                        Assignment::read(any.value).map_err(|error| error.to_string())
+                    } else {
+                        Err(format!("has the cluster_name {inner:?}, expected its name"))
+                    })
+                })
+            }
+        };
+        Ok(assignment.map(|assignment| Self {
+            name,
+            version,
+            ttl,
+            assignment,
+        }))
+    }
+}
+
+fn span(duration: messages::Duration) -> Option<Duration> {
+    let seconds = u64::try_from(duration.seconds).ok()?;
+    let nanos = u32::try_from(duration.nanos).ok()?;
+    let span = Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()))?;
+    (!span.is_zero()).then_some(span)
+}
