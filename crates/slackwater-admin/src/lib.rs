@@ -35,6 +35,7 @@ mod standing;
 mod status;
 #[cfg(test)]
 mod tests;
+mod xds_status;
 
 pub use control::{
     Asking, Changed, Clear, Control, Controlled, Done, Meaning, Overrides, Refused, Reload,

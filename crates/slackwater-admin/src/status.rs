@@ -3,6 +3,7 @@
 
 use super::key_status::KeyStatus;
 use super::standing::{ServiceStandingStatus, StandingCounts, StandingStatus};
+use super::xds_status::XdsStatus;
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -114,6 +115,7 @@ pub(crate) struct DiscoveryStatus {
     pub(crate) failure: Option<String>,
     pub(crate) changes: u64,
     pub(crate) failures: u64,
+    pub(crate) xds: Option<XdsStatus>,
 }
 
 /// A replica, over all workers.
@@ -475,6 +477,7 @@ impl From<&SourceState> for DiscoveryStatus {
             failure: state.failure.clone(),
             changes: state.changes,
             failures: state.failures,
+            xds: state.xds.as_ref().map(XdsStatus::from),
         }
     }
 }

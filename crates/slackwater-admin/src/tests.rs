@@ -6,6 +6,7 @@ mod events;
 mod exposition;
 mod keys;
 mod text_formats;
+mod xds;
 
 use super::status::{PolicyCounts, ReplicaStatus, Status};
 use super::*;
@@ -37,6 +38,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
+use xds::xds_state;
 
 /// Facts that a test sets.
 #[derive(Clone, Default)]
@@ -83,6 +85,7 @@ pub(crate) fn facts() -> Facts {
                 failure: Some("fleet.json:1:2: syntax: expected value".to_owned()),
                 changes: 2,
                 failures: 1,
+                xds: Some(xds_state()),
             }),
             replicas: (1..=5)
                 .map(|number| ReplicaFacts {

@@ -6,7 +6,7 @@
 //! once, even if a source repeats itself.
 
 use super::guard::{Guard, Verdict, replicas};
-use super::{Fleet, Source};
+use super::{ControlPlane, Fleet, Source};
 use slackwater_config::GuardSettings;
 use slackwater_config::ReplicaConfig;
 use slackwater_telemetry::facts::SourceState;
@@ -24,6 +24,8 @@ const NAMED_MAX: usize = 8;
 pub struct Discovery {
     fleets: watch::Sender<Arc<Fleet>>,
     states: watch::Receiver<SourceState>,
+    /// The control plane, and the resource's name.
+    plane: Option<(ControlPlane, String)>,
     task: Option<JoinHandle<()>>,
 }
 
@@ -37,6 +39,7 @@ impl Discovery {
         Self {
             fleets,
             states: watch::channel(state).1,
+            plane: None,
             task: None,
         }
     }
@@ -64,6 +67,7 @@ impl Discovery {
         Self {
             fleets,
             states,
+            plane: source.control_plane(),
             task: Some(tokio::spawn(follower.run(source))),
         }
     }
@@ -80,7 +84,16 @@ impl Discovery {
 
     /// The outcome of the last list.
     pub fn state(&self) -> SourceState {
-        self.states.borrow().clone()
+        let plane = self.plane.as_ref();
+        SourceState {
+            xds: plane.map(|(plane, resource)| plane.state(resource)),
+            ..self.states.borrow().clone()
+        }
+    }
+
+    /// The control plane that reports the fleet.
+    pub fn control_plane(&self) -> Option<&ControlPlane> {
+        self.plane.as_ref().map(|(plane, _)| plane)
     }
 
     /// Waits until the source has returned for the first time, with a fleet or with a failure. A

@@ -12,6 +12,7 @@
 //! | from a source to its followers | `follow` |
 //! | names in the DNS: addresses and services | `dns`, `schedule` |
 //! | a file that another program keeps up to date | `file`, `file_watch` |
+//! | resources of a control plane | `xds` |
 //!
 //! Another kind of source (an orchestrator, a registry) needs one file here, and one key in
 //! `slackwater-config`.
@@ -25,11 +26,13 @@ mod guard;
 mod schedule;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod xds;
 
 pub use dns::{DnsSource, Resolver};
 pub use file::FileSource;
 pub use fleet::{Fleet, FleetChange};
 pub use follow::Discovery;
+pub use xds::{ControlPlane, XdsSource};
 
 use futures_util::future::BoxFuture;
 use std::time::SystemTime;
@@ -41,6 +44,11 @@ pub trait Source: Send + 'static {
 
     /// When the source reported the initial fleet; `None` if it has not reported one yet.
     fn opened_at(&self) -> Option<SystemTime> {
+        None
+    }
+
+    /// The control plane that reports the fleet, and its name for it.
+    fn control_plane(&self) -> Option<(ControlPlane, String)> {
         None
     }
 

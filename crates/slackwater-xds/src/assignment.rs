@@ -262,11 +262,11 @@ fn read_probe_port(metadata: &Bytes) -> Result<Option<NonZeroU16>, FieldError> {
         return Ok(None);
     };
     let port = match value.kind {
-        // A number of a `Struct` is always a double.
-        Some(Kind::Number(number)) => (1..=u16::MAX).find(|port| f64::from(*port) == number),
+        // A number of a `Struct` is always a double; a whole one is written without a point.
+        Some(Kind::Number(number)) => number.to_string().parse().ok(),
         _ => None,
     };
-    match port.and_then(NonZeroU16::new) {
+    match port {
         Some(port) => Ok(Some(port)),
         None => Err((
             "metadata.filter_metadata.slackwater.probe_port",

@@ -81,9 +81,12 @@ struct Channel {
 
 #[derive(Default, Deserialize)]
 struct ChannelConfig {
-    ca_certificate_file: Option<PathBuf>,
-    certificate_file: Option<PathBuf>,
-    private_key_file: Option<PathBuf>,
+    #[serde(rename = "ca_certificate_file")]
+    ca: Option<PathBuf>,
+    #[serde(rename = "certificate_file")]
+    certificate: Option<PathBuf>,
+    #[serde(rename = "private_key_file")]
+    key: Option<PathBuf>,
 }
 
 #[derive(Default, Deserialize)]
@@ -151,13 +154,13 @@ impl Bootstrap {
 
 impl ChannelConfig {
     fn credentials(self) -> Result<Credentials, BootstrapError> {
-        let identity = match (self.certificate_file, self.private_key_file) {
+        let identity = match (self.certificate, self.key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
             _ => return Err(BootstrapError::Identity),
         };
         Ok(Credentials::Tls {
-            ca: self.ca_certificate_file,
+            ca: self.ca,
             identity,
         })
     }

@@ -36,6 +36,13 @@ pub const MISSING_AFTER: Duration = Duration::from_secs(15);
 /// plane sends nothing if the client's versions are current.
 pub const CONFIRMED_AFTER: Duration = Duration::from_secs(2);
 
+/// How long the second NACK in a row waits. Some control planes send a rejected response again at
+/// once, for as long as it is rejected.
+pub const NACK_WAIT: Duration = Duration::from_secs(1);
+
+/// The longest wait of a NACK. Each one waits twice as long as the one before.
+pub const NACK_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// The longest text of a NACK, in bytes.
 const NACK_BYTES_MAX: usize = 4096;
 
@@ -81,6 +88,8 @@ pub struct Client {
     subscriptions: BTreeMap<String, Subscription>,
     /// The version of the last accepted response; in the state of the world only.
     version: String,
+    /// Number of responses that were rejected since the last accepted one.
+    rejected_in_row: u32,
     /// `None` while there is no stream.
     stream: Option<Stream>,
     reports: VecDeque<Report>,
@@ -93,6 +102,8 @@ struct Stream {
     began: Duration,
     /// Whether a response has come.
     has_answered: bool,
+    /// Until when nothing is sent, because a NACK waits.
+    held_until: Option<Duration>,
     outgoing: Outgoing,
 }
 
@@ -104,6 +115,7 @@ impl Client {
             mode,
             subscriptions: BTreeMap::new(),
             version: String::new(),
+            rejected_in_row: 0,
             stream: None,
             reports: VecDeque::new(),
             facts: Facts::default(),
@@ -120,7 +132,12 @@ impl Client {
         self.subscriptions.is_empty()
     }
 
-    /// Counts and times of what has happened so far.
+    /// Names of the resources that are subscribed to.
+    pub fn names(&self) -> Vec<String> {
+        self.subscriptions.keys().cloned().collect()
+    }
+
+    /// Counts of what has happened so far.
     pub const fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -147,6 +164,15 @@ impl Client {
         Ok(())
     }
 
+    /// Reports again what is known about a resource, for a reader that has begun later.
+    pub fn repeat(&mut self, name: &str) {
+        if let Some(subscription) = self.subscriptions.get(name)
+            && let Some(known) = &subscription.known
+        {
+            self.reports.push_back(known.report(name));
+        }
+    }
+
     /// Ends a subscription. What was known about the resource is forgotten.
     pub fn unsubscribe(&mut self, name: &str) {
         if self.subscriptions.remove(name).is_some()
@@ -165,23 +191,25 @@ impl Client {
         self.stream = Some(Stream {
             began: now,
             has_answered: false,
+            held_until: None,
             outgoing: Outgoing::new(names),
         });
     }
 
-    /// The stream has ended, or could not be opened, for this reason. Returns whether a response
-    /// had come on it: then the loss is an ordinary one, and is reported only if the next stream
-    /// fails.
-    pub fn disconnected(&mut self, why: &str) -> bool {
-        let had_answered = (self.stream.take()).is_some_and(|stream| stream.has_answered);
+    /// The stream has ended, or could not be opened, for this reason. Returns whether the control
+    /// plane [had been reached](Self::is_reached): then the loss is an ordinary one, and resources
+    /// that are known are reported only if the next stream fails, too.
+    pub fn disconnected(&mut self, now: Duration, why: &str) -> bool {
+        let was_reached = self.is_reached(now);
+        self.stream = None;
         self.facts.nonce.clear();
         for (name, subscription) in &mut self.subscriptions {
             subscription.due_at = None;
-            if !had_answered {
+            if !was_reached || subscription.known.is_none() {
                 self.reports.push_back(failed(name, why));
             }
         }
-        had_answered
+        was_reached
     }
 
     /// A message has arrived.
@@ -230,18 +258,28 @@ impl Client {
         match &rejection {
             None => {
                 self.facts.accepted += 1;
-                self.facts.version.clone_from(&response.version);
+                self.rejected_in_row = 0;
                 self.version = response.version;
             }
             Some(why) => {
                 self.facts.rejected += 1;
                 self.facts.rejection = Some(why.clone());
+                self.rejected_in_row = self.rejected_in_row.saturating_add(1);
             }
         }
+        let wait = self.nack_wait();
         if let Some(stream) = &mut self.stream {
+            stream.held_until = wait.map(|wait| now.saturating_add(wait));
             stream.outgoing.answer(response.nonce, rejection);
         }
         Ok(())
+    }
+
+    /// How long the answer to the last response waits.
+    fn nack_wait(&self) -> Option<Duration> {
+        let repeated = self.rejected_in_row.checked_sub(2)?;
+        let doubled = NACK_WAIT.saturating_mul(2_u32.saturating_pow(repeated));
+        Some(doubled.min(NACK_WAIT_MAX))
     }
 
     /// Handles one resource of a response; returns its mistake, for the NACK.
@@ -296,11 +334,16 @@ impl Client {
     /// When [`poll`](Self::poll) has something to do.
     pub fn deadline(&self) -> Option<Duration> {
         let subscriptions = self.subscriptions.values();
-        subscriptions.filter_map(Subscription::deadline).min()
+        let held_until = self.stream.as_ref().and_then(|stream| stream.held_until);
+        let deadlines = subscriptions.filter_map(Subscription::deadline);
+        deadlines.chain(held_until).min()
     }
 
     /// Handles deadlines that have passed.
     pub fn poll(&mut self, now: Duration) {
+        if let Some(stream) = &mut self.stream {
+            stream.held_until = stream.held_until.filter(|until| *until > now);
+        }
         for (name, subscription) in &mut self.subscriptions {
             if subscription.due_at.is_some_and(|due| due <= now) {
                 subscription.due_at = None;
@@ -325,6 +368,9 @@ impl Client {
     /// Returns the next message to send on the stream.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         let stream = self.stream.as_mut()?;
+        if stream.held_until.is_some() {
+            return None;
+        }
         let message = match self.mode {
             Mode::StateOfTheWorld => {
                 // Without a version, the control plane sends everything. It must, if anything is

@@ -45,7 +45,7 @@ impl Frames {
     /// # Errors
     ///
     /// Fails if a message is compressed or too long.
-    pub fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
+    pub fn message(&mut self) -> Result<Option<Bytes>, FrameError> {
         let Some((&[compression, a, b, c, d], _)) = self.unread.split_first_chunk() else {
             return Ok(None);
         };
@@ -77,7 +77,7 @@ mod tests {
             let mut found = Vec::new();
             for piece in stream.chunks(step) {
                 frames.push(piece);
-                while let Some(message) = frames.next().expect("valid") {
+                while let Some(message) = frames.message().expect("valid") {
                     found.push(message);
                 }
             }
@@ -91,12 +91,12 @@ mod tests {
             let mut frames = Frames::default();
             let length = u32::try_from(length).expect("short");
             frames.push(&[&[0][..], &length.to_be_bytes()].concat());
-            frames.next()
+            frames.message()
         };
         assert_eq!(prefix(16 << 20), Ok(None));
         assert_eq!(prefix((16 << 20) + 1), Err(FrameError::TooLong(16_777_217)));
         let mut frames = Frames::default();
         frames.push(&[1, 0, 0, 0, 0]);
-        assert_eq!(frames.next(), Err(FrameError::Compressed));
+        assert_eq!(frames.message(), Err(FrameError::Compressed));
     }
 }

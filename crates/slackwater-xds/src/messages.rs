@@ -188,12 +188,12 @@ pub(crate) struct DeltaDiscoveryResponse {
 }
 
 /// `envoy.service.discovery.v3.Resource`.
-#[derive(Clone, PartialEq, Message)]
+#[derive(Clone, PartialEq, Eq, Message)]
 pub(crate) struct Resource {
     #[prost(string, tag = "1")]
     pub(crate) version: String,
     #[prost(message, optional, tag = "2")]
-    pub(crate) resource: Option<Any>,
+    pub(crate) any: Option<Any>,
     #[prost(string, tag = "3")]
     pub(crate) name: String,
     #[prost(message, optional, tag = "6")]

@@ -3,7 +3,7 @@
 use crate::messages::{self, Kind, ListValue, Struct, Value};
 
 /// The client, as the control plane sees it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// Its name, by which a control plane chooses what to send.
     pub id: String,

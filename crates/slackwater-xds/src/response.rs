@@ -26,7 +26,7 @@ pub(crate) struct Response {
     pub(crate) nonce: String,
     /// The version of all resources; for people only if resources have their own.
     pub(crate) version: String,
-    /// The resources that somebody has subscribed to.
+    /// The resources that are subscribed to.
     pub(crate) resources: Vec<Item>,
     /// Names of resources that no longer exist.
     pub(crate) removed: Vec<String>,
@@ -141,7 +141,7 @@ impl From<DiscoveryResponse> for Parts {
                 .then(|| Resource::decode(any.value.clone()))
                 .and_then(Result::ok);
             inner.unwrap_or(Resource {
-                resource: Some(any),
+                any: Some(any),
                 ..Resource::default()
             })
         };
@@ -178,7 +178,7 @@ impl Item {
     fn read(resource: Resource, is_wanted: impl Fn(&str) -> bool) -> Result<Option<Self>, String> {
         let Resource {
             version,
-            resource,
+            any,
             mut name,
             ttl,
         } = resource;
@@ -186,7 +186,7 @@ impl Item {
             None => None,
             Some(ttl) => Some(span(ttl).ok_or("has a ttl that is not a positive duration")?),
         };
-        let assignment = match resource {
+        let assignment = match any {
             None if name.is_empty() => return Err("has neither a name nor a resource".to_owned()),
             None => is_wanted(&name).then_some(None),
             Some(any) if any.type_url != EDS_TYPE => {

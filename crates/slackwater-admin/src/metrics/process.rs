@@ -1,6 +1,7 @@
 //! Metrics of this process, apart from the requests that it carries.
 
 use super::super::status::{DiscoveryStatus, Status};
+use super::super::xds_status::XdsStatus;
 use super::family::Family;
 use super::metric::{Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
@@ -10,7 +11,7 @@ use slackwater_telemetry::problems::ProblemKind;
 
 const SOURCE: Label = Label {
     name: "source",
-    meaning: "`list`, `dns …` or `file …`",
+    meaning: "`list`, `dns …`, `file …` or `xds …`",
 };
 
 fn of_sources(status: &Status, out: &mut Samples<'_>, value: fn(&DiscoveryStatus) -> u64) {
@@ -19,6 +20,13 @@ fn of_sources(status: &Status, out: &mut Samples<'_>, value: fn(&DiscoveryStatus
             out.count(&[&service.name, &discovery.source], value(discovery));
         }
     }
+}
+
+/// The stream to the control plane, which all services share.
+fn xds(status: &Status) -> Option<&XdsStatus> {
+    let sources = status.services.iter();
+    let mut sources = sources.filter_map(|service| service.discovery.as_ref());
+    sources.find_map(|discovery| discovery.xds.as_ref())
 }
 
 pub(super) const FAMILIES: &[Family] = &[
@@ -111,6 +119,54 @@ pub(super) const FAMILIES: &[Family] = &[
         "Answers of discovery that changed the replicas.",
         &[SERVICE, SOURCE],
         |it, out| of_sources(it.status, out, |discovery| discovery.changes),
+    ),
+    Family::gauge(
+        "slackwater_fleet_answer_time_seconds",
+        "Time of discovery's last answer, used or not, in seconds since 1970.",
+        &[SERVICE, SOURCE],
+        |it, out| {
+            for service in &it.status.services {
+                if let Some(discovery) = &service.discovery
+                    && let Some(at) = discovery.answered_at_ms
+                {
+                    out.number(&[&service.name, &discovery.source], at as f64 / 1e3);
+                }
+            }
+        },
+    ),
+    Family::gauge(
+        "slackwater_xds_connected",
+        "1 while the stream to the control plane is open.",
+        &[],
+        |it, out| {
+            if let Some(xds) = xds(it.status) {
+                out.count(&[], u64::from(xds.connected));
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_xds_streams",
+        "Streams to the control plane that were opened.",
+        &[],
+        |it, out| {
+            if let Some(xds) = xds(it.status) {
+                out.count(&[], xds.streams);
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_xds_responses",
+        "Responses of the control plane.",
+        &[Label {
+            name: "result",
+            meaning: "`accepted` (ACK) or `rejected` (NACK)",
+        }],
+        |it, out| {
+            if let Some(xds) = xds(it.status) {
+                out.count(&["accepted"], xds.accepted);
+                out.count(&["rejected"], xds.rejected);
+            }
+        },
     ),
     Family::counter(
         "slackwater_reloads",

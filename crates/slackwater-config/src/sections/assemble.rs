@@ -11,6 +11,7 @@ use super::routes::{Named, read_routes};
 use super::services::read_services;
 use super::tracing::read_tracing;
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
+use super::xds::read_xds;
 use super::{Loaded, remarks};
 use crate::table::{self, Described, Judge, Kind, LIST, Meaning, Span, Within, settings};
 use crate::toml_reader::values::{Unfit, nonzero, within};
@@ -63,6 +64,10 @@ pub(super) fn assemble<'s>(
         over_http2.map(|service| format!("the service {:?}, whose replicas speak", service.name));
     remarks.extend(remark_upgrades(reader_ref, over_http2.as_deref()));
     let dns = table::read(reader_ref, "");
+    let fleets: Vec<_> = (services.iter())
+        .map(|service| (service.name.as_str(), &service.discovery.source))
+        .collect();
+    let xds = read_xds(reader_ref, variables, &fleets, &mut remarks);
     // Routes come last, because they refer to listeners and services by name.
     let named = Named {
         listeners: &listeners,
@@ -93,6 +98,7 @@ pub(super) fn assemble<'s>(
         services,
         routes,
         dns,
+        xds,
         forwarded,
         upgrade_protocols: beyond.upgrade_protocols,
         connect: beyond.connect,

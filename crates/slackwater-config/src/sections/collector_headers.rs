@@ -1,5 +1,5 @@
-//! Headers for the trace collector, such as a token. They are secrets, which are neither shown nor
-//! logged.
+//! Headers for the trace collector or the control plane, such as a token. They are secrets, which
+//! are neither shown nor logged.
 
 use crate::toml_reader::read_bounded;
 use http::header::{self, HeaderName, HeaderValue};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const FIELDS_MAX: usize = 64;
 
-/// Headers that every export already has.
+/// Headers that every request already has.
 const OWN: [HeaderName; 7] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -19,11 +19,12 @@ const OWN: [HeaderName; 7] = [
 ];
 
 /// Where the headers come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CollectorHeaders {
     /// No headers.
+    #[default]
     None,
-    /// A file, read again for each export.
+    /// A file, read again for each use.
     File(PathBuf),
     /// An environment variable.
     Fields(Vec<(HeaderName, HeaderValue)>),
@@ -82,7 +83,7 @@ pub(super) fn read_field(
     let name = HeaderName::try_from(name).map_err(|_| wrong())?;
     if OWN.contains(&name) || name.as_str().starts_with("grpc-") {
         return Err(format!(
-            "field {number} is {name}, which each export has anyway"
+            "field {number} is {name}, which each request has anyway"
         ));
     }
     let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;

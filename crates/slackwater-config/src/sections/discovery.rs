@@ -108,6 +108,8 @@ pub enum FleetSource {
     Dns(DnsName),
     /// A file that another program updates.
     File(PathBuf),
+    /// An EDS resource of the control plane, by its name.
+    Xds(String),
 }
 
 /// Where a service's fleet comes from, and which lists are accepted.
@@ -144,6 +146,9 @@ keys! { DiscoverySettings in "discovery" {
     /// A file that lists the replicas in TOML, JSON or YAML, by its suffix. It is read again when
     /// it changes.
     file: FILE, "none";
+    /// The endpoints of this EDS resource, from the [control plane](../how-to/xds.md). Needs
+    /// `xds.server` or `xds.bootstrap`.
+    xds: Described("the name of a resource", STRING), "none";
     /// Shortest time between two lookups of a name, whatever its TTL.
     ttl_min at ttl.min: Within(Span, MS..=HOUR);
     /// Longest time between two lookups of a name.
@@ -181,7 +186,7 @@ impl DiscoverySettings {
             idle.extend([("ttl_min", told), ("ttl_max", told)]);
         }
         if *source == FleetSource::List {
-            let told = "only with discovery.dns, discovery.srv or discovery.file";
+            let told = "only with discovery.dns, discovery.srv, discovery.file or discovery.xds";
             idle.extend([("keep_share", told), ("keep_time", told)]);
         }
         let idle = idle.into_iter().map(|(name, told)| (key(name), told));
@@ -208,10 +213,11 @@ impl DiscoverySettings {
             FleetSource::Dns(name @ DnsName::Host(..)) => ("dns", quote(name)),
             FleetSource::Dns(name @ DnsName::Service(_)) => ("srv", quote(name)),
             FleetSource::File(file) => ("file", file_name(file)),
+            FleetSource::Xds(name) => ("xds", quote(name)),
         };
         let does_something = |name: &str| match self.source {
             FleetSource::Dns(_) => true,
-            FleetSource::File(_) => !name.starts_with("ttl_"),
+            FleetSource::File(_) | FleetSource::Xds(_) => !name.starts_with("ttl_"),
             FleetSource::List => name == "warm_up",
         };
         let mut keys = table::shown_with(self, &[(source.0, Some(source.1))]);
@@ -221,9 +227,10 @@ impl DiscoverySettings {
 }
 
 fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
-    let [dns, srv, file] =
-        ["dns", "srv", "file"].map(|name| reader.take(&format!("{prefix}discovery.{name}")));
-    let set: Vec<_> = [&dns, &srv, &file].into_iter().flatten().cloned().collect();
+    let [dns, srv, file, xds] =
+        ["dns", "srv", "file", "xds"].map(|name| reader.take(&format!("{prefix}discovery.{name}")));
+    let set = [&dns, &srv, &file, &xds].into_iter().flatten();
+    let set: Vec<_> = set.cloned().collect();
     let list = format!("{prefix}replicas");
     if let Some(first) = set.first()
         && let Some(list) = reader.definition(&list)
@@ -246,8 +253,10 @@ fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
         let read = read_file(reader, &item);
         reader.note(read)
     });
+    let xds = xds.and_then(|item| reader.note(read_resource_name(&item)));
     let name = dns.or(srv).map(FleetSource::Dns);
     let source = name.or(file.map(FleetSource::File));
+    let source = source.or(xds.map(FleetSource::Xds));
     match source {
         Some(source) => source,
         None if set.is_empty() => FleetSource::List,
@@ -289,4 +298,15 @@ fn read_file(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
         return Err(item.mistake(format!("found {written:?}, expected {EXPECTED}")));
     }
     Ok(file)
+}
+
+/// Reads the name of a resource, which is any text to everybody but the control plane.
+fn read_resource_name(item: &Item<'_>) -> Result<String, Mistake> {
+    const EXPECTED: &str = "the name of an EDS resource, from 1 to 1024 bytes of text";
+    let written = item.read(|value| text(value, EXPECTED), EXPECTED)?;
+    let fits = (1..=1024).contains(&written.len()) && !written.chars().any(char::is_control);
+    if fits {
+        return Ok(written.to_owned());
+    }
+    Err(item.mistake(format!("is no name, expected {EXPECTED}")))
 }

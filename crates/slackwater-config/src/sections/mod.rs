@@ -55,6 +55,7 @@ mod tie;
 mod tls;
 mod tracing;
 mod upgrade_protocols;
+mod xds;
 
 pub use address::{OwnAddresses, ReplicaAddress, unreachable};
 pub use admin::{AdminSettings, AdminToken};
@@ -92,6 +93,7 @@ pub use server_process::ServerProcess;
 pub use tie::{TieDelay, TyingSettings};
 pub use tls::ListenerTls;
 pub use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
+pub use xds::XdsSettings;
 
 pub use sticky::{SameSite, StickyBy, StickySettings};
 

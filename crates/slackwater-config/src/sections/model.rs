@@ -23,6 +23,7 @@ use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
 use super::tracing::TracingSettings;
+use super::xds::XdsSettings;
 use super::{AdminSettings, ListenerTls, OwnAddresses};
 use crate::routes::Route;
 use crate::table::{Bytes, DAY, HOUR, MINUTE, MS, Number, SECOND, Span, Within, named, settings};
@@ -49,6 +50,8 @@ pub struct Config {
     pub services: Vec<ServiceConfig>,
     /// DNS servers for services whose fleet is in the DNS.
     pub dns: DnsServers,
+    /// The control plane of services whose fleet is an EDS resource.
+    pub xds: XdsSettings,
     /// Routes in order; the first that matches a request decides. At least one. Their services and
     /// listeners are indices of the lists above.
     pub routes: Vec<Route>,

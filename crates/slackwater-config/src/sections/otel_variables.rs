@@ -1,4 +1,4 @@
-//! OpenTelemetry's environment variables that set keys of `[tracing]`.
+//! OpenTelemetry's environment variables that set keys of `[tracing]`, and gRPC's for `[xds]`.
 //!
 //! Their names and formats are from the specification ("Environment Variable Specification", "OTLP
 //! Exporter Configuration"). Variables for traces take precedence over general ones. An empty
@@ -33,6 +33,8 @@ const CERTIFICATE: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
     "OTEL_EXPORTER_OTLP_CERTIFICATE",
 ];
+/// The name of gRPC's bootstrap file (gRFC A27).
+pub(super) const BOOTSTRAP: &str = "GRPC_XDS_BOOTSTRAP";
 const HEADERS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "OTEL_EXPORTER_OTLP_HEADERS",
@@ -56,6 +58,12 @@ impl Variables {
         Self::read(|name| std::env::var(name).ok())
     }
 
+    /// A single variable.
+    #[cfg(test)]
+    pub(super) fn of_test(name: &str, value: &str) -> Self {
+        Self::read(|other| (other == name).then(|| value.to_owned()))
+    }
+
     fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let single = [
             DISABLED,
@@ -66,6 +74,7 @@ impl Variables {
             SAMPLER_ARG,
             ENDPOINT,
             TRACES_ENDPOINT,
+            BOOTSTRAP,
         ];
         let double = [PROTOCOL, TIMEOUT, CERTIFICATE, HEADERS];
         let names = single.into_iter().chain(double.into_iter().flatten());
@@ -80,6 +89,11 @@ impl Variables {
                 .is_some_and(|said| said.trim().eq_ignore_ascii_case(word))
         };
         says(DISABLED, "true") || says(EXPORTER, "none")
+    }
+
+    /// The name of gRPC's bootstrap file.
+    pub(super) fn bootstrap(&self) -> Option<&str> {
+        self.one(BOOTSTRAP)
     }
 
     fn one(&self, name: &str) -> Option<&str> {

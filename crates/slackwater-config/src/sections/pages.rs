@@ -20,7 +20,7 @@ use super::{
     AccessLogSettings, AdminSettings, DecisionSettings, DiscoverySettings, DnsServers,
     ForwardedSettings, HealthSettings, HedgingSettings, HintSettings, KeyRouting, Limits,
     LogSettings, QueueSettings, ReplicaSettings, RequestIdSettings, RetrySettings, StickySettings,
-    Timeouts, TracingSettings, TyingSettings,
+    Timeouts, TracingSettings, TyingSettings, XdsSettings,
 };
 use crate::routes::{Bounds, Mirror, RetryRules};
 use crate::table::rows::{Row, rows, schema};
@@ -92,6 +92,7 @@ pub(super) fn of_process() -> Vec<Row> {
         retries,
         rows::<Mirror>("routes[]."),
         rows::<DnsServers>(""),
+        rows::<XdsSettings>(""),
         rows::<ForwardedSettings>(""),
         rows::<Timeouts>(""),
         rows::<Limits>(""),

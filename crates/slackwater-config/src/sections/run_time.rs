@@ -209,6 +209,7 @@ fn why_not(key: &str) -> Option<&'static str> {
         "discovery.file",
         "discovery.dns",
         "discovery.srv",
+        "discovery.xds",
     ];
     if says_where.into_iter().any(is_within) {
         return Some(
@@ -373,6 +374,7 @@ mod tests {
             "discovery.dns",
             "discovery.file",
             "discovery.srv",
+            "discovery.xds",
             "key.seed_file",
             "probe.key_file",
             "replica.tls.ca",

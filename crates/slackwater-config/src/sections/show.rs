@@ -9,6 +9,7 @@ use super::policies::write_sections;
 use super::routes::write_routes;
 use super::tie::write_peers;
 use super::tracing::write_tracing;
+use super::xds::write_xds;
 use crate::table;
 use crate::toml_reader::values::quote;
 
@@ -26,6 +27,7 @@ impl Config {
         }
         write_routes(to, self);
         table::write(to, "", &self.dns);
+        write_xds(to, &self.xds);
         table::write(to, "", &self.forwarded);
         table::write(to, "", &self.timeouts);
         table::write(to, "", &self.limits);

@@ -155,6 +155,11 @@ impl Endpoint {
             .map_or("", |authority| authority.as_str())
     }
 
+    /// Returns whether the URL has no path.
+    pub(super) fn is_without_path(&self) -> bool {
+        self.0.path() == "/"
+    }
+
     /// The path of OTLP over HTTP.
     pub fn path(&self) -> PathAndQuery {
         let own = self.0.path_and_query().filter(|own| own.path() != "/");
@@ -346,8 +351,7 @@ fn read_endpoint(item: &Item<'_>, protocol: CollectorProtocol) -> Result<Endpoin
             "is no address of a collector, expected {ENDPOINT_EXPECTED}, with http:// or https:// and without a user or a query"
         ))
     })?;
-    let has_path = endpoint.0.path() != "/";
-    if protocol == CollectorProtocol::Grpc && has_path {
+    if protocol == CollectorProtocol::Grpc && !endpoint.is_without_path() {
         return Err(item.mistake(
             "has a path, which gRPC has no use for, expected none, or protocol = \"http\"",
         ));

@@ -193,7 +193,9 @@ impl Proxy {
     ) -> Result<Vec<NewService>, Fault> {
         let asks_alike =
             self.config.dns == next.dns && self.config.own_addresses() == next.own_addresses();
+        let is_same_plane = self.config.xds == next.xds;
         let mut sources = Sources::new(next);
+        sources.share(before.iter().map(|old| &*old.discovery));
         let mut services = Vec::with_capacity(next.services.len());
         let mut to_hear = Vec::new();
         for (at, service) in next.services.iter().enumerate() {
@@ -214,7 +216,10 @@ impl Proxy {
                 });
                 continue;
             };
-            let feed = if asks_alike && has_same_source(&old.config, service) {
+            let is_moved =
+                matches!(service.discovery.source, FleetSource::Xds(_)) && !is_same_plane;
+            let is_same = asks_alike && !is_moved && has_same_source(&old.config, service);
+            let feed = if is_same {
                 Feed::Same(Arc::clone(&old.discovery))
             } else {
                 Feed::Changed(

@@ -6,8 +6,10 @@ use core::time::Duration;
 use futures_util::future::join_all;
 use slackwater_config::DnsServers;
 use slackwater_config::Fault;
-use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig};
-use slackwater_discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver};
+use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig, XdsSettings};
+use slackwater_discovery::{
+    ControlPlane, Discovery, DnsSource, FileSource, Fleet, Resolver, XdsSource,
+};
 use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -16,10 +18,13 @@ use tokio::sync::watch;
 /// with 503.
 const FIRST_WORD_MAX: Duration = Duration::from_secs(5);
 
-/// Opens the sources of services. They share one DNS resolver, which is made when it is needed.
+/// Opens the sources of services. They share one DNS resolver and one control plane, which are made
+/// when they are needed.
 #[derive(Debug)]
 pub(crate) struct Sources<'c> {
     dns: &'c DnsServers,
+    xds: &'c XdsSettings,
+    plane: Option<ControlPlane>,
     /// Addresses that are left out of fleets.
     own: OwnAddresses,
     resolver: Option<Resolver>,
@@ -32,6 +37,7 @@ pub(crate) enum Opened {
     List(Fleet),
     File(Box<FileSource>, Fleet),
     Dns(Box<DnsSource>),
+    Xds(Box<XdsSource>),
 }
 
 impl<'c> Sources<'c> {
@@ -39,9 +45,40 @@ impl<'c> Sources<'c> {
     pub(crate) fn new(config: &'c Config) -> Self {
         Self {
             dns: &config.dns,
+            xds: &config.xds,
+            plane: None,
             own: config.own_addresses(),
             resolver: None,
         }
+    }
+
+    /// Goes on with the control plane of fleets that are followed already, if its settings are
+    /// unchanged.
+    pub(crate) fn share<'d>(&mut self, followed: impl Iterator<Item = &'d Discovery>) {
+        let mut planes = followed.filter_map(Discovery::control_plane);
+        let same = planes.find(|plane| plane.settings() == self.xds);
+        self.plane = same.cloned();
+    }
+
+    /// Needs a tokio runtime.
+    fn plane(&mut self) -> ControlPlane {
+        let settings = self.xds;
+        let plane = self.plane.get_or_insert_with(|| {
+            let mut node = settings.node.clone();
+            if node.id.is_empty() {
+                node.id = rustix::system::uname()
+                    .nodename()
+                    .to_string_lossy()
+                    .into_owned();
+            }
+            node.user_agent = (
+                "slackwater".to_owned(),
+                env!("CARGO_PKG_VERSION").to_owned(),
+            );
+            let seed = RandomState::new().build_hasher().finish();
+            ControlPlane::start(settings.clone(), node, seed)
+        });
+        plane.clone()
     }
 
     /// # Errors
@@ -77,6 +114,14 @@ impl<'c> Sources<'c> {
                     DnsSource::new(resolver, name, probe_port, server_name, own, ttl, seed);
                 Ok(Opened::Dns(Box::new(source)))
             }
+            FleetSource::Xds(resource) => {
+                let tls = service.replica.tls.as_ref();
+                let server_name = tls.and_then(|tls| tls.server_name.clone());
+                let (plane, own) = (self.plane(), self.own.clone());
+                let probe_port = service.probe.port;
+                let source = XdsSource::new(&plane, resource, probe_port, server_name, own);
+                Ok(Opened::Xds(Box::new(source)))
+            }
         }
     }
 }
@@ -107,6 +152,7 @@ impl Opened {
                 Discovery::follow(&service.name, *source, guard, fleets)
             }
             Self::Dns(source) => Discovery::follow(&service.name, *source, guard, fleets),
+            Self::Xds(source) => Discovery::follow(&service.name, *source, guard, fleets),
         }
     }
 }

@@ -40,6 +40,29 @@ pub struct SourceState {
     pub changes: u64,
     /// Number of failed lookups and of answers that were not accepted.
     pub failures: u64,
+    /// The control plane, if the source is one.
+    pub xds: Option<XdsState>,
+}
+
+/// The stream to a control plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct XdsState {
+    /// URL of the control plane.
+    pub server: String,
+    /// Whether a stream is open.
+    pub is_connected: bool,
+    /// Version of the service's resource that is in use; empty before the first.
+    pub version: String,
+    /// Nonce of the last response on the current stream.
+    pub nonce: String,
+    /// Number of streams that were opened.
+    pub streams: u64,
+    /// Number of responses accepted (ACK).
+    pub accepted: u64,
+    /// Number of responses rejected (NACK).
+    pub rejected: u64,
+    /// Text of the last NACK.
+    pub rejection: Option<String>,
 }
 
 impl SourceState {

@@ -69,8 +69,8 @@ fn shares(localities: &[LocalityLbEndpoints]) -> Vec<(u8, u8, u32)> {
 
 #[test]
 fn health_leaves_endpoints_out_or_makes_them_backups() {
-    let all: Vec<_> = (0..=6)
-        .map(|status| in_health(1 + status as u8, status))
+    let all: Vec<_> = (0..=6_u8)
+        .map(|status| in_health(1 + status, status.into()))
         .collect();
     let read = read(&[locality(0, None, &all)]).expect("valid");
     assert_eq!(read.left_out, 4, "UNHEALTHY, DRAINING, TIMEOUT and 6");

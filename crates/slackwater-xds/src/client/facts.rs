@@ -3,8 +3,6 @@
 /// What has happened since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The version of the last accepted response.
-    pub version: String,
     /// The nonce of the last response on the current stream; empty before.
     pub nonce: String,
     /// Requests sent, ACKs and NACKs among them.

@@ -1,1 +1,477 @@
-//! Tests.
+//! Sequences of the protocol: what happens to the client, and what it sends and reports.
+
+mod sequences;
+
+use super::*;
+use crate::messages::{
+    self, Address, Any, ClusterLoadAssignment, DeltaDiscoveryRequest, DeltaDiscoveryResponse,
+    DiscoveryRequest, DiscoveryResponse, LbEndpoint, LocalityLbEndpoints, Resource, ResourceError,
+    ResourceName, SocketAddress, Status,
+};
+use proptest::prelude::*;
+use prost::Message;
+use sequences::{INCREMENTAL, STATE_OF_THE_WORLD, Sequence};
+
+/// What happens.
+#[derive(Clone, Debug)]
+enum Step {
+    Subscribe(&'static str),
+    Unsubscribe(&'static str),
+    Open,
+    Lose,
+    /// A response with this version and nonce, and entries as [`resource`] reads them.
+    Answer(&'static str, &'static str, &'static [&'static str]),
+    /// Seconds pass.
+    Wait(u64),
+}
+use Step::{Answer, Lose, Open, Subscribe, Unsubscribe, Wait};
+
+struct Machine {
+    client: Client,
+    now: Duration,
+}
+
+impl Machine {
+    fn new(mode: Mode) -> Self {
+        let node = Node {
+            id: "us".to_owned(),
+            ..Node::default()
+        };
+        Self {
+            client: Client::new(node, mode),
+            now: Duration::from_secs(1000),
+        }
+    }
+
+    /// Does a step, and returns what came out of it.
+    fn step(&mut self, step: &Step) -> Vec<String> {
+        let is_delta = self.client.mode == Mode::Incremental;
+        match step {
+            Subscribe(name) => self.client.subscribe(self.now, name).expect("few"),
+            Unsubscribe(name) => self.client.unsubscribe(name),
+            Open => self.client.connected(self.now),
+            Lose => {
+                self.client.disconnected(self.now, "lost");
+            }
+            Answer(version, nonce, entries) => {
+                let message = if is_delta {
+                    delta(version, nonce, entries)
+                } else {
+                    whole(version, nonce, entries)
+                };
+                let received = self.client.received(self.now, message.into());
+                received.expect("a response");
+            }
+            Wait(seconds) => {
+                self.now += Duration::from_secs(*seconds);
+                self.client.poll(self.now);
+            }
+        }
+        let mut out = Vec::new();
+        while let Some(message) = self.client.poll_transmit() {
+            out.push(if is_delta {
+                show_delta(&message)
+            } else {
+                show_whole(&message)
+            });
+        }
+        while let Some(report) = self.client.poll_report() {
+            out.push(match report {
+                Report::Accepted {
+                    name,
+                    version,
+                    assignment,
+                } => {
+                    let ports = assignment.endpoints.iter().map(|it| it.address.port());
+                    format!("{name} {version} {:?}", ports.collect::<Vec<_>>())
+                }
+                Report::Failed { name, why } => format!("{name} failed: {why}"),
+            });
+        }
+        out
+    }
+}
+
+/// `web:80` is a resource with an endpoint at this port, `web:0` a bad one, `web:80!7` one with a
+/// time to live, `web!7` a heartbeat, `-web` a removal, `?web` an error, `*` an entry of another
+/// type. `web=v:80` has its own version.
+fn resource(entry: &str) -> Resource {
+    let (entry, ttl) = match entry.split_once('!') {
+        Some((entry, ttl)) => (entry, Some(ttl.parse().expect("seconds"))),
+        None => (entry, None),
+    };
+    let (name, port) = match entry.split_once(':') {
+        Some((name, port)) => (name, Some(port.parse().expect("a port"))),
+        None => (entry, None),
+    };
+    let (name, version) = name.split_once('=').unwrap_or((name, ""));
+    let any = port.map(|port| Any {
+        type_url: EDS_TYPE.to_owned(),
+        value: assignment(name, port).encode_to_vec().into(),
+    });
+    Resource {
+        version: version.to_owned(),
+        name: name.to_owned(),
+        any: if name == "*" {
+            Some(Any::default())
+        } else {
+            any
+        },
+        ttl: ttl.map(|seconds| messages::Duration { seconds, nanos: 0 }),
+    }
+}
+
+fn assignment(name: &str, port: u32) -> ClusterLoadAssignment {
+    let address = SocketAddress {
+        protocol: 0,
+        address: "10.0.0.1".to_owned(),
+        port_value: Some(port),
+    };
+    let endpoint = LbEndpoint {
+        endpoint: Some(messages::Endpoint {
+            address: Some(Address {
+                socket_address: Some(address),
+            }),
+        }),
+        ..LbEndpoint::default()
+    };
+    ClusterLoadAssignment {
+        cluster_name: name.to_owned(),
+        endpoints: vec![LocalityLbEndpoints {
+            lb_endpoints: vec![endpoint],
+            ..LocalityLbEndpoints::default()
+        }],
+        policy: None,
+    }
+}
+
+fn errors(entries: &[&str]) -> Vec<ResourceError> {
+    let names = entries.iter().filter_map(|entry| entry.strip_prefix('?'));
+    let error = |name: &str| ResourceError {
+        resource_name: Some(ResourceName {
+            name: name.to_owned(),
+        }),
+        error_detail: Some(Status {
+            code: 7,
+            message: "not for you".to_owned(),
+        }),
+    };
+    names.map(error).collect()
+}
+
+fn plain<'e>(entries: &'e [&'e str]) -> impl Iterator<Item = Resource> + 'e {
+    let entries = entries.iter().filter(|it| !it.starts_with(['-', '?']));
+    entries.map(|entry| resource(entry))
+}
+
+fn whole(version: &str, nonce: &str, entries: &[&str]) -> Vec<u8> {
+    let wrapper = "type.googleapis.com/envoy.service.discovery.v3.Resource";
+    let any = |resource: Resource| match (&resource.ttl, &resource.any) {
+        (None, Some(any)) => any.clone(),
+        _ => Any {
+            type_url: wrapper.to_owned(),
+            value: resource.encode_to_vec().into(),
+        },
+    };
+    let response = DiscoveryResponse {
+        version_info: version.to_owned(),
+        resources: plain(entries).map(any).collect(),
+        type_url: EDS_TYPE.to_owned(),
+        nonce: nonce.to_owned(),
+        resource_errors: errors(entries),
+    };
+    response.encode_to_vec()
+}
+
+fn delta(version: &str, nonce: &str, entries: &[&str]) -> Vec<u8> {
+    let removed = entries.iter().filter_map(|entry| entry.strip_prefix('-'));
+    let response = DeltaDiscoveryResponse {
+        system_version_info: version.to_owned(),
+        resources: plain(entries).collect(),
+        type_url: EDS_TYPE.to_owned(),
+        nonce: nonce.to_owned(),
+        removed_resources: removed.map(str::to_owned).collect(),
+        resource_errors: errors(entries),
+    };
+    response.encode_to_vec()
+}
+
+fn nack(error: Option<Status>) -> String {
+    error.map_or_else(String::new, |error| {
+        format!(" NACK {}: {}", error.code, error.message)
+    })
+}
+
+fn show_whole(message: &[u8]) -> String {
+    let request = DiscoveryRequest::decode(message).expect("a request");
+    assert_eq!(request.type_url, EDS_TYPE);
+    let node = request
+        .node
+        .map_or_else(String::new, |node| format!(" from {}", node.id));
+    format!(
+        "v{} n{} {}{node}{}",
+        request.version_info,
+        request.response_nonce,
+        request.resource_names.join(","),
+        nack(request.error_detail)
+    )
+}
+
+fn show_delta(message: &[u8]) -> String {
+    let request = DeltaDiscoveryRequest::decode(message).expect("a request");
+    assert_eq!(request.type_url, EDS_TYPE);
+    let mut parts = Vec::new();
+    if !request.response_nonce.is_empty() {
+        parts.push(format!("n{}", request.response_nonce));
+    }
+    let names = |sign, names: Vec<String>| {
+        let names = names.into_iter().map(move |name| format!("{sign}{name}"));
+        names.collect::<Vec<_>>()
+    };
+    parts.extend(names('+', request.resource_names_subscribe));
+    parts.extend(names('-', request.resource_names_unsubscribe));
+    let known = request.initial_resource_versions.into_iter();
+    parts.extend(known.map(|(name, version)| format!("{name}={version}")));
+    parts.extend(request.node.map(|node| format!("from {}", node.id)));
+    parts.join(" ") + &nack(request.error_detail)
+}
+
+fn play(mode: Mode, (name, steps): &Sequence) {
+    let mut machine = Machine::new(mode);
+    for (number, (step, expected)) in steps.iter().enumerate() {
+        let out = machine.step(step);
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|it| it.replace("{bad}", BAD_PORT))
+            .collect();
+        assert_eq!(out, expected, "{name}, step {number}: {step:?}");
+    }
+}
+
+const BAD_PORT: &str = "endpoints[0].lb_endpoints[0].endpoint.address.socket_address.port_value is 0, expected 1 to 65535";
+
+#[test]
+fn state_of_the_world() {
+    for sequence in STATE_OF_THE_WORLD {
+        play(Mode::StateOfTheWorld, sequence);
+    }
+}
+
+#[test]
+fn incremental() {
+    for sequence in INCREMENTAL {
+        play(Mode::Incremental, sequence);
+    }
+}
+
+#[test]
+fn a_response_that_is_rejected_again_is_answered_later_each_time() {
+    for mode in [Mode::StateOfTheWorld, Mode::Incremental] {
+        let mut machine = Machine::new(mode);
+        machine.step(&Subscribe("web"));
+        machine.step(&Open);
+        for wait in [0, 1, 2, 4, 8, 10, 10] {
+            let sent = |out: Vec<String>| out.iter().any(|it| it.contains("NACK"));
+            let at_once = sent(machine.step(&Answer("2", "b", &["web:0"])));
+            assert_eq!(at_once, wait == 0, "{wait}");
+            if wait > 0 {
+                assert!(!sent(machine.step(&Wait(wait - 1))), "{wait}");
+                let due = machine.client.deadline();
+                assert_eq!(due, Some(machine.now + Duration::from_secs(1)));
+                assert!(sent(machine.step(&Wait(1))), "{wait}");
+            }
+        }
+        machine.step(&Answer("3", "c", &["web=3:80"]));
+        assert!(
+            machine
+                .step(&Answer("4", "d", &["web:0"]))
+                .iter()
+                .any(|it| it.contains("NACK"))
+        );
+    }
+}
+
+#[test]
+fn a_resource_must_have_its_name_inside() {
+    let mut machine = Machine::new(Mode::Incremental);
+    machine.step(&Subscribe("web"));
+    machine.step(&Open);
+    let mut renamed = resource("web=1:80");
+    renamed.any.as_mut().expect("there").value = assignment("api", 80).encode_to_vec().into();
+    let response = DeltaDiscoveryResponse {
+        resources: vec![renamed],
+        type_url: EDS_TYPE.to_owned(),
+        ..DeltaDiscoveryResponse::default()
+    };
+    let received = machine
+        .client
+        .received(machine.now, response.encode_to_vec().into());
+    received.expect("a response");
+    let rejection = machine.client.facts().rejection.clone();
+    let told = "web: has the cluster_name \"api\", expected its name";
+    assert_eq!(rejection.as_deref(), Some(told));
+}
+
+#[test]
+fn what_is_known_is_repeated_for_a_later_reader() {
+    let mut machine = Machine::new(Mode::StateOfTheWorld);
+    machine.step(&Subscribe("web"));
+    machine.client.repeat("web");
+    machine.client.repeat("api");
+    machine.step(&Open);
+    machine.step(&Answer("1", "a", &["web:80"]));
+    machine.client.repeat("web");
+    assert_eq!(machine.step(&Wait(0)), ["web 1 [80]"]);
+}
+
+#[test]
+fn responses_of_other_types_are_counted_and_not_answered() {
+    let mut machine = Machine::new(Mode::StateOfTheWorld);
+    machine.step(&Subscribe("web"));
+    machine.step(&Open);
+    let response = DiscoveryResponse {
+        type_url: "type.googleapis.com/envoy.config.cluster.v3.Cluster".to_owned(),
+        nonce: "a".to_owned(),
+        ..DiscoveryResponse::default()
+    };
+    let received = machine
+        .client
+        .received(machine.now, response.encode_to_vec().into());
+    received.expect("a response");
+    assert_eq!(machine.step(&Wait(0)), [""; 0]);
+    assert_eq!(machine.client.facts().foreign, 1);
+    assert_eq!(machine.client.facts().accepted, 0);
+    assert!(
+        machine
+            .client
+            .received(machine.now, Bytes::from_static(b"\xff"))
+            .is_err()
+    );
+}
+
+#[test]
+fn numbers_and_texts_are_limited() {
+    let mut machine = Machine::new(Mode::StateOfTheWorld);
+    for number in 0..4096 {
+        let subscribed = machine.client.subscribe(machine.now, &number.to_string());
+        subscribed.expect("few");
+    }
+    let why = machine
+        .client
+        .subscribe(machine.now, "more")
+        .expect_err("too many");
+    assert!(why.contains("more than 4096"), "{why}");
+    machine.step(&Open);
+    let response = |count| DiscoveryResponse {
+        resources: vec![Any::default(); count],
+        type_url: EDS_TYPE.to_owned(),
+        nonce: "a".to_owned(),
+        ..DiscoveryResponse::default()
+    };
+    for (count, told) in [
+        (4096, "; and 4088 more"),
+        (4097, "resources has 4097 entries, expected at most 4096"),
+    ] {
+        let message = response(count).encode_to_vec();
+        machine
+            .client
+            .received(machine.now, message.into())
+            .expect("a response");
+        let rejection = machine.client.facts().rejection.clone().expect("rejected");
+        assert!(rejection.ends_with(told), "{rejection}");
+        machine.now += NACK_WAIT_MAX;
+        machine.client.poll(machine.now);
+        assert!(machine.client.poll_transmit().is_some());
+    }
+    let long = joined(&["ä".repeat(4000)]);
+    assert_eq!(long.len(), 4096);
+}
+
+#[test]
+fn a_control_plane_counts_as_reached_after_an_answer_or_two_seconds() {
+    let mut machine = Machine::new(Mode::StateOfTheWorld);
+    machine.step(&Subscribe("web"));
+    assert!(!machine.client.is_reached(machine.now));
+    machine.step(&Open);
+    assert!(!machine.client.is_reached(machine.now));
+    assert!(
+        machine
+            .client
+            .is_reached(machine.now + Duration::from_secs(2))
+    );
+    machine.step(&Answer("1", "a", &["web:80"]));
+    assert!(machine.client.is_reached(machine.now));
+    assert_eq!(machine.client.deadline(), None);
+    assert!(machine.client.disconnected(machine.now, "lost"));
+    assert!(!machine.client.is_reached(machine.now));
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    const ENTRIES: [&[&str]; 8] = [
+        &[],
+        &["web=1:80"],
+        &["web=2:0", "api=2:90"],
+        &["-web"],
+        &["web=3:81!5", "api=1:91"],
+        &["web!5"],
+        &["*"],
+        &["?api", "web=4:82", "web=5:83"],
+    ];
+    prop_oneof![
+        prop_oneof![Just("web"), Just("api")].prop_map(Subscribe),
+        prop_oneof![Just("web"), Just("api")].prop_map(Unsubscribe),
+        Just(Open),
+        Just(Lose),
+        (0..ENTRIES.len()).prop_map(|place| Answer("v", "n", ENTRIES[place])),
+        (0_u64..20).prop_map(Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever happens: each response on a stream is answered exactly once while anything is
+    /// subscribed to, no resource is accepted that has no endpoints, and no deadline stays behind.
+    #[test]
+    fn every_response_is_answered_once(
+        is_delta in any::<bool>(),
+        steps in proptest::collection::vec(any_step(), 0..40)
+    ) {
+        let mode = if is_delta { Mode::Incremental } else { Mode::StateOfTheWorld };
+        let mut machine = Machine::new(mode);
+        let mut is_open = false;
+        for step in &steps {
+            let is_idle = machine.client.is_idle();
+            let mut out = machine.step(step);
+            if matches!(step, Answer(..)) {
+                // A NACK may wait.
+                machine.now += NACK_WAIT_MAX;
+                machine.client.poll(machine.now);
+                out.extend(machine.step(&Wait(0)));
+            }
+            match step {
+                Open => is_open = true,
+                Lose => is_open = false,
+                _ => (),
+            }
+            let sent = out.iter().filter(|it| it.contains("nn")).count();
+            if matches!(step, Answer(..)) && is_open && !is_idle {
+                prop_assert_eq!(sent, 1, "{:?}", out);
+            }
+            prop_assert!(!out.iter().any(|it| it.ends_with("[]")), "{:?}", out);
+            machine.client.poll(machine.now);
+            let is_ahead = machine.client.deadline().is_none_or(|at| at > machine.now);
+            prop_assert!(is_ahead);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(
+        is_delta in any::<bool>(),
+        bytes in proptest::collection::vec(any::<u8>(), 0..200)
+    ) {
+        let mode = if is_delta { Mode::Incremental } else { Mode::StateOfTheWorld };
+        let mut machine = Machine::new(mode);
+        machine.step(&Subscribe("web"));
+        machine.step(&Open);
+        let _ = machine.client.received(machine.now, bytes.into());
+    }
+}

@@ -99,6 +99,7 @@ fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String
             format!("{count} replica{} over {protocol}: {names}", plural(count))
         }
         FleetSource::Dns(name) => format!("replicas by dns over {protocol}: {name}"),
+        FleetSource::Xds(name) => format!("replicas by xds over {protocol}: {name}"),
         FleetSource::File(file) => {
             let (count, file) = (in_file.unwrap_or_default(), file.display());
             let plural = plural(count);

@@ -1,0 +1,141 @@
+//! Fleets from a control plane, by xDS: each is one resource of the endpoint discovery service.
+//!
+//! A process has one stream, on which all its services' resources are. `slackwater_xds` has the
+//! protocol, `plane` the stream's task, `stream` its bytes. A control plane that cannot be reached
+//! changes nothing; neither does a resource that is rejected, removed or expired.
+
+mod connection;
+mod plane;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use plane::ControlPlane;
+
+use super::{Fleet, Source};
+use core::net::SocketAddr;
+use core::num::NonZeroU16;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use plane::{Latest, Subscription};
+use rustls::pki_types::ServerName;
+use slackwater_config::{OwnAddresses, ReplicaConfig, unreachable};
+use slackwater_xds::{Assignment, Endpoint};
+use tokio::sync::watch;
+
+// A locality's priority is a tier.
+const _: () = assert!(slackwater_xds::assignment::TIER_MAX == ReplicaConfig::TIER_MAX);
+
+/// Follows one EDS resource. Dropping it ends its subscription.
+#[derive(Debug)]
+pub struct XdsSource {
+    subscription: Subscription,
+    latest: watch::Receiver<Latest>,
+    /// Number of the last report that was returned.
+    delivered: u64,
+    probe_port: Option<NonZeroU16>,
+    server_name: Option<ServerName<'static>>,
+    own: OwnAddresses,
+    /// What was ignored or left out, as last logged.
+    remarks: Vec<String>,
+}
+
+impl XdsSource {
+    /// Subscribes to a resource. `probe_port` is the port for probes to endpoints without one in
+    /// their metadata; without it, probes go to the endpoint's own port. `server_name` is the name
+    /// that certificates must be valid for; by default it is the endpoint's address. Addresses in
+    /// `own` are left out.
+    pub fn new(
+        plane: &ControlPlane,
+        resource: &str,
+        probe_port: Option<NonZeroU16>,
+        server_name: Option<ServerName<'static>>,
+        own: OwnAddresses,
+    ) -> Self {
+        let (subscription, latest) = plane.subscribe(resource);
+        Self {
+            subscription,
+            latest,
+            delivered: 0,
+            probe_port,
+            server_name,
+            own,
+            remarks: Vec::new(),
+        }
+    }
+
+    async fn report(&mut self) -> Result<Fleet, String> {
+        loop {
+            let report = self.latest.borrow_and_update().after(self.delivered);
+            if let Some((number, report)) = report {
+                self.delivered = number;
+                return report.and_then(|assignment| self.fleet(&assignment));
+            }
+            if self.latest.changed().await.is_err() {
+                // The control plane's task has ended, with the process.
+                return core::future::pending().await;
+            }
+        }
+    }
+
+    fn fleet(&mut self, assignment: &Assignment) -> Result<Fleet, String> {
+        let mut remarks: Vec<_> = (assignment.ignored.iter())
+            .map(|ignored| format!("{ignored} is not supported and ignored"))
+            .collect();
+        let mut left_out = Vec::new();
+        let mut usable = Vec::with_capacity(assignment.endpoints.len());
+        for endpoint in &assignment.endpoints {
+            let why = unreachable(endpoint.address).map(str::to_owned);
+            match why.or_else(|| self.own.why_not(endpoint.address)) {
+                Some(why) => left_out.push((endpoint.address, why)),
+                None => usable.push(*endpoint),
+            }
+        }
+        if let Some((address, why)) = left_out.first() {
+            let told = match left_out.len() {
+                1 => format!("{address} {why}"),
+                many => format!("{address} {why}; and {} more like it", many - 1),
+            };
+            if usable.is_empty() {
+                return Err(format!("the resource has no usable address: {told}"));
+            }
+            remarks.push(format!("address ignored: {told}"));
+        }
+        for remark in remarks.iter().filter(|it| !self.remarks.contains(it)) {
+            tracing::warn!(source = self.name(), "{remark}");
+        }
+        self.remarks = remarks;
+        let replicas = usable.into_iter().map(|endpoint| self.replica(endpoint));
+        Ok(Fleet::new(replicas))
+    }
+
+    fn replica(&self, endpoint: Endpoint) -> ReplicaConfig {
+        let address = endpoint.address;
+        let port = endpoint.probe_port.or(self.probe_port);
+        let port = port.map_or(address.port(), NonZeroU16::get);
+        let own = || address.ip().into();
+        ReplicaConfig {
+            name: address.to_string(),
+            address,
+            probe_address: SocketAddr::new(address.ip(), port),
+            server_name: self.server_name.clone().unwrap_or_else(own),
+            weight: endpoint.weight,
+            tier: endpoint.tier,
+        }
+    }
+}
+
+impl Source for XdsSource {
+    fn name(&self) -> String {
+        format!("xds {}", self.subscription.name())
+    }
+
+    fn control_plane(&self) -> Option<(ControlPlane, String)> {
+        let plane = self.subscription.plane().clone();
+        Some((plane, self.subscription.name().to_owned()))
+    }
+
+    fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>> {
+        self.report().boxed()
+    }
+}

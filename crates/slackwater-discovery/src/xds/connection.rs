@@ -1,0 +1,85 @@
+//! A connection to the control plane: TCP, TLS if the URL says so, HTTP/2.
+
+use bytes::Bytes;
+use core::convert::Infallible;
+use core::time::Duration;
+use http_body_util::channel::Channel;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper::rt::{Read, Write};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use slackwater_config::tls::HttpVersion;
+use slackwater_config::{Endpoint, XdsSettings};
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// The body of the one request on a connection.
+pub(super) type RequestBody = Channel<Bytes, Infallible>;
+
+/// Silence after which the system checks whether the peer's machine is still there, and the time
+/// between its further checks. A machine that is gone is noticed within a minute.
+const TCP_IDLE: Duration = Duration::from_secs(30);
+const TCP_INTERVAL: Duration = Duration::from_secs(10);
+const TCP_CHECKS: u32 = 3;
+
+/// Time between pings, and patience for their answers. Servers of gRPC-Go end a connection whose
+/// client sends pings more often than every five minutes.
+const PING_INTERVAL: Duration = Duration::from_secs(330);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Bytes that may be on the way.
+const WINDOW_BYTES: u32 = 1 << 20;
+
+/// Opens a connection, without a deadline.
+pub(super) async fn connect(settings: &XdsSettings) -> Result<SendRequest<RequestBody>, String> {
+    let Some(server) = &settings.server else {
+        return Err("no server is configured".to_owned());
+    };
+    let opened = open(settings, server).await;
+    opened.map_err(|error| error.to_string())
+}
+
+async fn open(settings: &XdsSettings, server: &Endpoint) -> io::Result<SendRequest<RequestBody>> {
+    let stream = TcpStream::connect((server.host(), server.port())).await?;
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(TCP_IDLE)
+        .with_interval(TCP_INTERVAL)
+        .with_retries(TCP_CHECKS);
+    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+    if !server.is_secure() {
+        return speak(TokioIo::new(stream)).await;
+    }
+    let client = settings.tls.read();
+    let client = client.map_err(|flaw| io::Error::other(flaw.to_string()))?;
+    let connector = TlsConnector::from(client.with_sessions(HttpVersion::Http2, 0));
+    let secured = connector.connect(server.server_name()?, stream).await?;
+    if secured.get_ref().1.alpn_protocol() != Some(HttpVersion::Http2.alpn()) {
+        return Err(io::Error::other("it did not agree on HTTP/2 (ALPN h2)"));
+    }
+    speak(TokioIo::new(secured)).await
+}
+
+async fn speak<S>(stream: S) -> io::Result<SendRequest<RequestBody>>
+where
+    S: Read + Write + Unpin + Send + 'static,
+{
+    let handshake = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .handshake(stream)
+        .await;
+    let (sender, connection) = handshake.map_err(io::Error::other)?;
+    // It ends when the sender and the stream are dropped.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            let cause = core::error::Error::source(&error).map(ToString::to_string);
+            tracing::debug!(cause, "connection to the control plane lost: {error}");
+        }
+    });
+    Ok(sender)
+}

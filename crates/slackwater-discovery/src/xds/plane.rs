@@ -1,0 +1,387 @@
+//! The control plane of a process: one task that keeps one stream, and the resources that sources
+//! follow on it.
+//!
+//! The task connects while there are sources. After a failure it waits, longer each time, and
+//! begins again with the versions that are known. Files with secrets are read for each stream.
+
+use super::connection::connect;
+use super::stream::{Ended, Stream};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use slackwater_config::XdsSettings;
+use slackwater_core::{Draw, SplitMix64};
+use slackwater_telemetry::facts::XdsState;
+use slackwater_xds::{Assignment, Backoff, Client, Mode, Node, Report};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Longest time until a connection is open, TLS included.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// The last reports about a resource. A newer report replaces an older one of its kind, so a slow
+/// reader misses no fleet and holds up nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Latest {
+    accepted: Option<(u64, Arc<Assignment>)>,
+    version: String,
+    failure: Option<(u64, String)>,
+}
+
+impl Latest {
+    /// The first report after that number, with its own number.
+    pub(super) fn after(&self, number: u64) -> Option<(u64, Result<Arc<Assignment>, String>)> {
+        let accepted = self.accepted.clone().map(|(at, it)| (at, Ok(it)));
+        let failure = self.failure.clone().map(|(at, why)| (at, Err(why)));
+        let reports = accepted.into_iter().chain(failure);
+        let later = reports.filter(|(at, _)| *at > number);
+        later.min_by_key(|(at, _)| *at)
+    }
+
+    fn take(&mut self, report: Report) {
+        let numbers = [
+            self.accepted.as_ref().map(|(at, _)| *at),
+            self.failure.as_ref().map(|(at, _)| *at),
+        ];
+        let number = numbers.into_iter().flatten().max().unwrap_or_default() + 1;
+        match report {
+            Report::Accepted {
+                version,
+                assignment,
+                ..
+            } => {
+                self.version = version;
+                self.accepted = Some((number, assignment));
+            }
+            Report::Failed { why, .. } => self.failure = Some((number, why)),
+        }
+    }
+}
+
+/// A resource that sources follow.
+#[derive(Debug, Default)]
+struct Resource {
+    /// Tells it from an earlier one of the same name, whose sources are gone.
+    number: u64,
+    latest: watch::Sender<Latest>,
+    sources: usize,
+}
+
+/// State that the task and its owners share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    settings: XdsSettings,
+    resources: Mutex<BTreeMap<String, Resource>>,
+    /// Number of resources so far.
+    begun: AtomicU64,
+    /// Notified when resources come or go.
+    changed: Notify,
+    state: watch::Sender<XdsState>,
+}
+
+impl Shared {
+    fn resources(&self) -> MutexGuard<'_, BTreeMap<String, Resource>> {
+        self.resources
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A control plane that is followed. Cheap to clone; the last clone ends its task.
+#[derive(Clone, Debug)]
+pub struct ControlPlane(Arc<Owner>);
+
+#[derive(Debug)]
+struct Owner {
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The interest of one source in a resource.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    plane: ControlPlane,
+    name: String,
+}
+
+impl Subscription {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) const fn plane(&self) -> &ControlPlane {
+        &self.plane
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let shared = &self.plane.0.shared;
+        let mut resources = shared.resources();
+        if let Some(resource) = resources.get_mut(&self.name) {
+            resource.sources -= 1;
+            if resource.sources == 0 {
+                resources.remove(&self.name);
+            }
+        }
+        drop(resources);
+        shared.changed.notify_one();
+    }
+}
+
+impl ControlPlane {
+    /// Starts the task, which connects as soon as a source needs it. Needs a tokio runtime. `node`
+    /// describes this process; `seed` is for the waits between attempts.
+    pub fn start(settings: XdsSettings, node: Node, seed: u64) -> Self {
+        let mode = if settings.delta {
+            Mode::Incremental
+        } else {
+            Mode::StateOfTheWorld
+        };
+        let server = settings.server.as_ref();
+        let state = XdsState {
+            server: server.map(ToString::to_string).unwrap_or_default(),
+            ..XdsState::default()
+        };
+        let shared = Arc::new(Shared {
+            settings,
+            resources: Mutex::default(),
+            begun: AtomicU64::new(0),
+            changed: Notify::new(),
+            state: watch::Sender::new(state),
+        });
+        let task = Task {
+            shared: Arc::clone(&shared),
+            client: Client::new(node, mode),
+            started: Instant::now(),
+            followed: BTreeMap::new(),
+            backoff: Backoff::default(),
+            draw: SplitMix64::new(seed),
+            rejection: None,
+        };
+        let task = tokio::spawn(task.run());
+        Self(Arc::new(Owner { shared, task }))
+    }
+
+    /// The settings that it was started with.
+    pub fn settings(&self) -> &XdsSettings {
+        &self.0.shared.settings
+    }
+
+    /// The state of the stream, and the version of a resource.
+    pub fn state(&self, resource: &str) -> XdsState {
+        let resources = self.0.shared.resources();
+        let version = resources.get(resource);
+        let version = version.map(|it| it.latest.borrow().version.clone());
+        XdsState {
+            version: version.unwrap_or_default(),
+            ..self.0.shared.state.borrow().clone()
+        }
+    }
+
+    pub(super) fn subscribe(&self, name: &str) -> (Subscription, watch::Receiver<Latest>) {
+        let shared = &self.0.shared;
+        let mut resources = shared.resources();
+        let begin = || Resource {
+            number: shared.begun.fetch_add(1, Relaxed),
+            ..Resource::default()
+        };
+        let resource = resources.entry(name.to_owned()).or_insert_with(begin);
+        resource.sources += 1;
+        let latest = resource.latest.subscribe();
+        drop(resources);
+        shared.changed.notify_one();
+        let subscription = Subscription {
+            plane: self.clone(),
+            name: name.to_owned(),
+        };
+        (subscription, latest)
+    }
+}
+
+/// The task.
+struct Task {
+    shared: Arc<Shared>,
+    client: Client,
+    /// The moment from which the client's times count.
+    started: Instant,
+    /// The numbers of the resources that are subscribed to.
+    followed: BTreeMap<String, u64>,
+    backoff: Backoff,
+    draw: SplitMix64,
+    /// The last NACK that was logged.
+    rejection: Option<String>,
+}
+
+impl Task {
+    async fn run(mut self) {
+        loop {
+            self.renew_subscriptions();
+            if self.client.is_idle() {
+                self.shared.changed.notified().await;
+                continue;
+            }
+            let why = self.attempt().await;
+            let was_reached = self.client.disconnected(self.now(), &why);
+            if was_reached {
+                self.backoff.reset();
+            }
+            self.publish(false);
+            if self.client.is_idle() {
+                continue;
+            }
+            let wait = self.backoff.wait(self.draw.draw());
+            tracing::debug!(server = self.server(), ?wait, "control plane lost: {why}");
+            sleep(wait).await;
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn server(&self) -> String {
+        self.shared.state.borrow().server.clone()
+    }
+
+    /// Connects, and runs a stream to its end. Returns why it has ended.
+    async fn attempt(&mut self) -> String {
+        let opened = timeout(CONNECT_MAX, connect(&self.shared.settings)).await;
+        let connection = match opened {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(why)) => return format!("the control plane cannot be reached: {why}"),
+            Err(_) => return format!("the control plane did not answer within {CONNECT_MAX:?}"),
+        };
+        let mut stream = match Stream::open(connection, self.client.mode(), &self.shared.settings) {
+            Ok(stream) => stream,
+            Err(why) => return why,
+        };
+        self.client.connected(self.now());
+        self.shared.state.send_modify(|state| state.streams += 1);
+        let Err(why) = self.converse(&mut stream).await else {
+            return "no resource is needed any more".to_owned();
+        };
+        format!("the stream of the control plane has ended: {why}")
+    }
+
+    /// Runs a stream until it ends, or until nothing is subscribed to any more.
+    async fn converse(&mut self, stream: &mut Stream) -> Result<(), Ended> {
+        loop {
+            while let Some(message) = self.client.poll_transmit() {
+                stream.send(&message).await?;
+            }
+            self.publish(true);
+            let deadline = self.client.deadline().map(|at| self.started + at);
+            tokio::select! {
+                message = stream.next() => {
+                    let received = self.client.received(self.now(), message?);
+                    received.map_err(Ended::from)?;
+                }
+                () = self.shared.changed.notified() => {
+                    self.renew_subscriptions();
+                    if self.client.is_idle() {
+                        return Ok(());
+                    }
+                }
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                    self.client.poll(self.now());
+                }
+            }
+        }
+    }
+
+    /// Subscribes to the resources that sources follow, and to no others.
+    fn renew_subscriptions(&mut self) {
+        let now = self.now();
+        let resources = self.shared.resources();
+        for name in self.client.names() {
+            if !resources.contains_key(&name) {
+                self.client.unsubscribe(&name);
+                self.followed.remove(&name);
+            }
+        }
+        for (name, resource) in &*resources {
+            match self.followed.insert(name.clone(), resource.number) {
+                Some(number) if number == resource.number => continue,
+                // Its readers are new, and what is known was reported to others.
+                Some(_) => self.client.repeat(name),
+                None => (),
+            }
+            if let Err(why) = self.client.subscribe(now, name) {
+                let name = name.clone();
+                let failed = Report::Failed { name, why };
+                resource.latest.send_modify(|latest| latest.take(failed));
+            }
+        }
+    }
+
+    /// Passes reports to their sources, and the state to the status.
+    fn publish(&mut self, is_connected: bool) {
+        let resources = self.shared.resources();
+        while let Some(report) = self.client.poll_report() {
+            let (Report::Accepted { name, .. } | Report::Failed { name, .. }) = &report;
+            if let Some(resource) = resources.get(name) {
+                resource.latest.send_modify(|latest| latest.take(report));
+            }
+        }
+        drop(resources);
+        let facts = self.client.facts();
+        self.shared.state.send_modify(|state| {
+            state.is_connected = is_connected;
+            state.nonce.clone_from(&facts.nonce);
+            state.accepted = facts.accepted;
+            state.rejected = facts.rejected;
+            state.rejection.clone_from(&facts.rejection);
+        });
+        if facts.rejection != self.rejection
+            && let Some(why) = &facts.rejection
+        {
+            let server = self.server();
+            tracing::warn!(server, "response of the control plane rejected: {why}");
+            self.rejection.clone_from(&facts.rejection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepted(version: &str) -> Report {
+        Report::Accepted {
+            name: "web".to_owned(),
+            version: version.to_owned(),
+            assignment: Arc::default(),
+        }
+    }
+
+    fn failed(why: &str) -> Report {
+        Report::Failed {
+            name: "web".to_owned(),
+            why: why.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_reader_misses_neither_the_last_fleet_nor_the_last_failure() {
+        let mut latest = Latest::default();
+        assert!(latest.after(0).is_none());
+        for report in [accepted("1"), failed("a"), accepted("2"), failed("b")] {
+            latest.take(report);
+        }
+        let (third, report) = latest.after(0).expect("there");
+        assert!(report.is_ok());
+        let (fourth, report) = latest.after(third).expect("there");
+        assert_eq!(report, Err("b".to_owned()));
+        assert_eq!((third, fourth, latest.version.as_str()), (3, 4, "2"));
+        assert!(latest.after(fourth).is_none());
+    }
+}

@@ -1,0 +1,122 @@
+//! Tests of a control plane's sources without a peer; `go/grpc/xdstest` has those with one.
+
+use super::*;
+use crate::Discovery;
+use crate::testing::holding;
+use core::net::IpAddr;
+use slackwater_config::{GuardSettings, XdsSettings};
+use slackwater_xds::Node;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+
+fn plane(server: Option<&str>) -> ControlPlane {
+    let settings = XdsSettings {
+        server: server.and_then(slackwater_config::Endpoint::parse),
+        ..XdsSettings::default()
+    };
+    ControlPlane::start(settings, Node::default(), 1)
+}
+
+fn source(plane: &ControlPlane, resource: &str) -> XdsSource {
+    let own = OwnAddresses::new([([127, 0, 0, 1], 8080).into()]);
+    XdsSource::new(plane, resource, NonZeroU16::new(9000), None, own)
+}
+
+fn endpoint(ip: [u8; 4], port: u16) -> Endpoint {
+    Endpoint {
+        address: SocketAddr::new(IpAddr::from(ip), port),
+        weight: 3,
+        tier: 2,
+        probe_port: None,
+    }
+}
+
+#[tokio::test]
+async fn endpoints_become_replicas() {
+    let plane = plane(None);
+    let mut source = source(&plane, "web");
+    let with_port = Endpoint {
+        probe_port: NonZeroU16::new(7),
+        ..endpoint([10, 0, 0, 2], 80)
+    };
+    let assignment = Assignment {
+        endpoints: vec![
+            endpoint([10, 0, 0, 1], 80),
+            with_port,
+            endpoint([127, 0, 0, 1], 8080),
+            endpoint([0, 0, 0, 0], 80),
+        ],
+        left_out: 0,
+        ignored: vec!["policy.drop_overloads".to_owned()],
+    };
+    let fleet = source.fleet(&assignment).expect("usable");
+    let probes = fleet.replicas().iter();
+    let probes: Vec<_> = probes.map(|it| it.probe_address.to_string()).collect();
+    assert_eq!(probes, ["10.0.0.1:9000", "10.0.0.2:7"]);
+    let first = &fleet.replicas()[0];
+    assert_eq!((first.weight, first.tier), (3, 2));
+    assert_eq!(first.server_name, IpAddr::from([10, 0, 0, 1]).into());
+    assert_eq!(source.remarks.len(), 2, "{:?}", source.remarks);
+    let none = Assignment {
+        endpoints: vec![endpoint([127, 0, 0, 1], 8080)],
+        ..Assignment::default()
+    };
+    let why = source.fleet(&none).expect_err("the proxy itself");
+    assert!(
+        why.starts_with("the resource has no usable address: 127.0.0.1:8080"),
+        "{why}"
+    );
+    let empty = source
+        .fleet(&Assignment::default())
+        .expect("the guard decides");
+    assert!(empty.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_is_away_is_reported_and_tried_again() {
+    let plane = plane(None);
+    let mut source = source(&plane, "web");
+    for _ in 0..3 {
+        let why = source.next().await.expect_err("no server");
+        assert_eq!(
+            why,
+            "the control plane cannot be reached: no server is configured"
+        );
+    }
+    let (again, resource) = source.control_plane().expect("its own");
+    assert_eq!(resource, "web");
+    assert!(!again.state("web").is_connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sources_of_one_resource_share_its_subscription() {
+    let plane = plane(None);
+    let (mut one, mut other) = (source(&plane, "web"), source(&plane, "web"));
+    assert!(one.next().await.is_err());
+    assert!(other.next().await.is_err());
+    drop(one);
+    assert!(other.next().await.is_err());
+    let discovery = Discovery::follow("web", other, GuardSettings::default(), holding(&[1]));
+    discovery.spoken().await;
+    let state = discovery.state();
+    assert_eq!(state.source, "xds web");
+    assert!(state.xds.is_some_and(|xds| xds.streams == 0));
+    assert_eq!(discovery.fleet().len(), 1);
+    assert!(discovery.control_plane().is_some());
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_something_else_is_a_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("bound");
+    let plane = plane(Some(&format!("http://{address}")));
+    let mut source = source(&plane, "web");
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("accepted");
+        let mut preface = [0; 24];
+        stream.read_exact(&mut preface).await.expect("a preface");
+        // Closing here ends the connection before HTTP/2's settings.
+    });
+    let why = source.next().await.expect_err("no HTTP/2");
+    assert!(why.contains("the control plane"), "{why}");
+}

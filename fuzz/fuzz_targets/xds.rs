@@ -1,0 +1,99 @@
+//! What a control plane may send: nothing panics, every response on a stream is answered once, and
+//! the endpoints that come out are within their bounds.
+//!
+//! The first byte chooses the variant of the protocol. Then each message has a byte for what
+//! happens before it, two bytes for its length, and its content.
+
+#![no_main]
+
+use core::time::Duration;
+use libfuzzer_sys::fuzz_target;
+use slackwater_xds::assignment::{ENDPOINTS_MAX, TIER_MAX, WEIGHT_MAX};
+use slackwater_xds::client::NACK_WAIT_MAX;
+use slackwater_xds::frame::{Frames, framed};
+use slackwater_xds::{Assignment, Client, Mode, Node, Report};
+use std::collections::BTreeSet;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&mode, mut rest)) = bytes.split_first() else {
+        return;
+    };
+    if let Ok(assignment) = Assignment::read(rest.to_vec().into()) {
+        check(&assignment);
+    }
+    let mode = if mode & 1 == 0 {
+        Mode::StateOfTheWorld
+    } else {
+        Mode::Incremental
+    };
+    let mut client = Client::new(Node::default(), mode);
+    let mut now = Duration::from_secs(1);
+    client.subscribe(now, "a").expect("few");
+    client.connected(now);
+    drain(&mut client);
+    while let Some((&[step, high, low], after)) = rest.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes([high, low])).min(after.len());
+        let (message, after) = after.split_at(length);
+        rest = after;
+        match step % 8 {
+            0 => client.subscribe(now, "b").expect("few"),
+            1 => client.unsubscribe("b"),
+            2 => {
+                client.disconnected(now, "lost");
+                client.connected(now);
+            }
+            3 => now += Duration::from_secs(u64::from(step)),
+            _ => (),
+        }
+        client.poll(now);
+        drain(&mut client);
+        let before = (client.facts().accepted, client.facts().rejected);
+        let received = client.received(now, message.to_vec().into());
+        let after = (client.facts().accepted, client.facts().rejected);
+        let answers = after.0 - before.0 + after.1 - before.1;
+        assert!(answers <= u64::from(received.is_ok()));
+        // A NACK may wait.
+        now += NACK_WAIT_MAX;
+        client.poll(now);
+        let sent = drain(&mut client);
+        assert!(sent as u64 >= answers, "{sent} requests for {answers} answers");
+    }
+    assert_eq!(frames(&framed(bytes)), [bytes.to_vec()]);
+    let _ = frames(bytes);
+});
+
+/// Reads the messages of a stream that comes byte by byte, until it is wrong.
+fn frames(stream: &[u8]) -> Vec<Vec<u8>> {
+    let mut frames = Frames::default();
+    let mut found = Vec::new();
+    for byte in stream {
+        frames.push(&[*byte]);
+        match frames.message() {
+            Ok(Some(message)) => found.push(message.to_vec()),
+            Ok(None) => (),
+            Err(_) => break,
+        }
+    }
+    found
+}
+
+/// Takes what the client wants to send, and checks what it reports.
+fn drain(client: &mut Client) -> usize {
+    while let Some(report) = client.poll_report() {
+        if let Report::Accepted { assignment, .. } = report {
+            check(&assignment);
+        }
+    }
+    core::iter::from_fn(|| client.poll_transmit()).count()
+}
+
+fn check(assignment: &Assignment) {
+    assert!(assignment.endpoints.len() <= ENDPOINTS_MAX);
+    let mut addresses = BTreeSet::new();
+    for endpoint in &assignment.endpoints {
+        assert!((1..=WEIGHT_MAX).contains(&endpoint.weight));
+        assert!(endpoint.tier <= TIER_MAX);
+        assert!(endpoint.address.port() > 0);
+        assert!(addresses.insert(endpoint.address), "{}", endpoint.address);
+    }
+}

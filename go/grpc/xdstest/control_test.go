@@ -1,0 +1,259 @@
+package xdstest
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
+	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	controlplane "github.com/envoyproxy/go-control-plane/pkg/server/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// control is a control plane of endpoints alone, which records the requests of its clients, and
+// misbehaves when it is told to.
+type control struct {
+	cache   cache.SnapshotCache
+	address string
+	// tls is nil for a plane without TLS.
+	tls *tls.Config
+	// token, if there is one, is what the field authorization must be.
+	token  string
+	server *grpc.Server
+	end    func()
+
+	mutex    sync.Mutex
+	requests []string
+	// dropped is closed to end all streams.
+	dropped chan struct{}
+	// nonce, if there is one, is that of the next response in place of its own.
+	nonce string
+}
+
+func startControl(t *testing.T, secured *tls.Config, token string) *control {
+	t.Helper()
+	c := &control{
+		cache:   cache.NewSnapshotCache(false, cache.IDHash{}, nil),
+		address: "127.0.0.1:0",
+		tls:     secured,
+		token:   token,
+		dropped: make(chan struct{}),
+	}
+	c.start(t)
+	t.Cleanup(func() { c.end() })
+	return c
+}
+
+// start listens, at the same address as before.
+func (c *control) start(t *testing.T) {
+	t.Helper()
+	options := []grpc.ServerOption{grpc.StreamInterceptor(c.intercept)}
+	if c.tls != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(c.tls)))
+	}
+	listener, err := net.Listen("tcp", c.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.address = listener.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	server := grpc.NewServer(options...)
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, controlplane.NewServer(ctx, c.cache, c.callbacks()))
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	c.end = sync.OnceFunc(func() {
+		server.Stop()
+		cancel()
+		<-done
+	})
+}
+
+// drop ends all streams.
+func (c *control) drop() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	close(c.dropped)
+	c.dropped = make(chan struct{})
+}
+
+// answerWith sets the nonce of the next response.
+func (c *control) answerWith(nonce string) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.nonce = nonce
+}
+
+func (c *control) intercept(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if c.token != "" {
+		fields, _ := metadata.FromIncomingContext(stream.Context())
+		if !slices.Equal(fields.Get("authorization"), []string{c.token}) {
+			return status.Error(codes.Unauthenticated, "no token")
+		}
+	}
+	c.mutex.Lock()
+	dropped := c.dropped
+	c.mutex.Unlock()
+	done := make(chan error, 1)
+	go func() { done <- handle(server, &altered{stream, c}) }()
+	select {
+	case err := <-done:
+		return err
+	case <-dropped:
+		return status.Error(codes.Unavailable, "dropped")
+	}
+}
+
+// altered is a stream whose responses may have another nonce.
+type altered struct {
+	grpc.ServerStream
+	control *control
+}
+
+func (a *altered) SendMsg(message any) error {
+	a.control.mutex.Lock()
+	nonce := a.control.nonce
+	a.control.nonce = ""
+	a.control.mutex.Unlock()
+	if nonce != "" {
+		switch response := message.(type) {
+		case *discoveryv3.DiscoveryResponse:
+			response.Nonce = nonce
+		case *discoveryv3.DeltaDiscoveryResponse:
+			response.Nonce = nonce
+		}
+	}
+	return a.ServerStream.SendMsg(message)
+}
+
+func (c *control) record(parts ...string) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	c.requests = append(c.requests, strings.Join(parts, " "))
+	return nil
+}
+
+// taken returns the requests since it was last called, once the last of them is as expected.
+func (c *control) taken(t *testing.T, last string) []string {
+	t.Helper()
+	var taken []string
+	eventually(t, fmt.Sprintf("the request %q", last), func() bool {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		taken = slices.Clone(c.requests)
+		if len(taken) == 0 || !strings.Contains(taken[len(taken)-1], last) {
+			return false
+		}
+		c.requests = nil
+		return true
+	})
+	return taken
+}
+
+func (c *control) callbacks() controlplane.CallbackFuncs {
+	answer := func(version, nonce, problem string) string {
+		switch {
+		case nonce == "" && version == "":
+			return "first"
+		case nonce == "":
+			return "first with " + version
+		case problem != "":
+			return "NACK " + problem
+		default:
+			return "ACK " + version
+		}
+	}
+	// go-control-plane adds the node of the first request to the others.
+	from := func(node *corev3.Node, nonce string) string {
+		if nonce != "" {
+			return ""
+		}
+		return "from " + node.GetId() + "/" + node.GetLocality().GetZone()
+	}
+	return controlplane.CallbackFuncs{
+		StreamRequestFunc: func(_ int64, r *discoveryv3.DiscoveryRequest) error {
+			return c.record(answer(r.VersionInfo, r.ResponseNonce, r.GetErrorDetail().GetMessage()),
+				strings.Join(r.ResourceNames, ","), from(r.GetNode(), r.ResponseNonce))
+		},
+		StreamDeltaRequestFunc: func(_ int64, r *discoveryv3.DeltaDiscoveryRequest) error {
+			known := ""
+			for name := range r.InitialResourceVersions {
+				known += "knows " + name
+			}
+			return c.record(answer("", r.ResponseNonce, r.GetErrorDetail().GetMessage()),
+				strings.Join(r.ResourceNamesSubscribe, ","), known, from(r.GetNode(), r.ResponseNonce))
+		},
+	}
+}
+
+// place is an endpoint of a resource.
+type place struct {
+	port     int
+	weight   uint32
+	priority uint32
+	health   corev3.HealthStatus
+	probes   float64
+}
+
+// set publishes resources for the client.
+func (c *control) set(t *testing.T, version string, resources map[string][]place) {
+	t.Helper()
+	var all []types.Resource
+	for name, places := range resources {
+		all = append(all, assignment(name, places))
+	}
+	snapshot, err := cache.NewSnapshot(version, map[resource.Type][]types.Resource{resource.EndpointType: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cache.SetSnapshot(t.Context(), node, snapshot); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func assignment(name string, places []place) *endpointv3.ClusterLoadAssignment {
+	message := &endpointv3.ClusterLoadAssignment{ClusterName: name}
+	for _, p := range places {
+		endpoint := &endpointv3.LbEndpoint{
+			HealthStatus: p.health,
+			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
+				Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
+					SocketAddress: &corev3.SocketAddress{
+						Address:       "127.0.0.1",
+						PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(p.port)},
+					},
+				}},
+			}},
+		}
+		if p.weight > 0 {
+			endpoint.LoadBalancingWeight = wrapperspb.UInt32(p.weight)
+		}
+		if p.probes > 0 {
+			endpoint.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
+				"slackwater": {Fields: map[string]*structpb.Value{"probe_port": structpb.NewNumberValue(p.probes)}},
+			}}
+		}
+		message.Endpoints = append(message.Endpoints, &endpointv3.LocalityLbEndpoints{
+			Locality:    &corev3.Locality{Zone: fmt.Sprint(p.port)},
+			LbEndpoints: []*endpointv3.LbEndpoint{endpoint},
+			Priority:    p.priority,
+		})
+	}
+	return message
+}
