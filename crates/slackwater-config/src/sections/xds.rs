@@ -103,7 +103,9 @@ pub(super) fn read_xds(
         },
         ..settings
     };
-    let Some((definition, file)) = bootstrap_file(reader, variables, &server_at, is_needed) else {
+    let Some((definition, file)) =
+        bootstrap_file(reader, variables, server_at.is_some(), is_needed)
+    else {
         finish_own(
             reader,
             &own,
@@ -140,14 +142,14 @@ pub(super) fn read_xds(
 fn bootstrap_file(
     reader: &mut Reader<'_>,
     variables: &Variables,
-    server: &Option<Definition>,
+    has_server: bool,
     is_needed: bool,
 ) -> Option<(Definition, PathBuf)> {
     if let Some(item) = reader.take("xds.bootstrap") {
         let file = read_file_name(reader, &item)?;
         return Some((item.definition, file));
     }
-    if server.is_some() || !is_needed {
+    if has_server || !is_needed {
         return None;
     }
     let definition = Definition {
@@ -277,14 +279,13 @@ pub(super) fn write_xds(to: &mut String, xds: &XdsSettings) {
         _ => None,
     };
     let mut by_hand = vec![("headers_file", headers_file)];
-    match &xds.bootstrap {
-        Some(file) => by_hand.push(("bootstrap", Some(file_name(file)))),
-        None => {
-            by_hand.push(("server", Some(quote(server))));
-            by_hand.push(("ca", xds.tls.ca.as_deref().map(file_name)));
-            let identity = xds.tls.identity.iter().flat_map(identity_keys);
-            by_hand.extend(identity.map(|(key, file)| (key, Some(file))));
-        }
+    if let Some(file) = &xds.bootstrap {
+        by_hand.push(("bootstrap", Some(file_name(file))));
+    } else {
+        by_hand.push(("server", Some(quote(server))));
+        by_hand.push(("ca", xds.tls.ca.as_deref().map(file_name)));
+        let identity = xds.tls.identity.iter().flat_map(identity_keys);
+        by_hand.extend(identity.map(|(key, file)| (key, Some(file))));
     }
     let mut keys = table::shown_with(xds, &by_hand);
     keys.retain(|(name, _)| xds.bootstrap.is_none() || !name.starts_with("node."));
