@@ -9,6 +9,7 @@
 //! |---|---|
 //! | a fleet as a value, and the changes from one to the next | `fleet` |
 //! | which lists are accepted | `guard` |
+//! | the part of a fleet that this process uses | `subset` |
 //! | from a source to its followers | `follow` |
 //! | names in the DNS: addresses and services | `dns`, `schedule` |
 //! | a file that another program keeps up to date | `file`, `file_watch` |
@@ -23,13 +24,14 @@ mod fleet;
 mod follow;
 mod guard;
 mod schedule;
+mod subset;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use dns::{DnsSource, Resolver};
 pub use file::FileSource;
 pub use fleet::{Fleet, FleetChange};
-pub use follow::Discovery;
+pub use follow::{Discovery, Rules};
 
 use futures_util::future::BoxFuture;
 use std::time::SystemTime;

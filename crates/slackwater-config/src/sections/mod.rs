@@ -48,6 +48,7 @@ mod server_process;
 mod services;
 mod show;
 mod sticky;
+mod subset;
 
 #[cfg(test)]
 mod tests;
@@ -94,6 +95,7 @@ pub use tls::ListenerTls;
 pub use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
 
 pub use sticky::{SameSite, StickyBy, StickySettings};
+pub use subset::SubsetSettings;
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

@@ -21,6 +21,7 @@ use super::replica::ReplicaSettings;
 use super::request_id::RequestIdSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use super::subset::SubsetSettings;
 use super::tie::TyingSettings;
 use super::tracing::TracingSettings;
 use super::{AdminSettings, ListenerTls, OwnAddresses};
@@ -105,6 +106,8 @@ pub struct ServiceConfig {
     pub policy_settings: PolicySettings,
     /// Source of the fleet.
     pub discovery: DiscoverySettings,
+    /// The part of the fleet that is used.
+    pub subset: SubsetSettings,
     /// The replicas, if the fleet is a list: 1 to 65,536, no address twice. Otherwise empty.
     pub replicas: Vec<ReplicaConfig>,
     /// Protocol and connections to replicas.

@@ -20,7 +20,7 @@ use super::{
     AccessLogSettings, AdminSettings, DecisionSettings, DiscoverySettings, DnsServers,
     ForwardedSettings, HealthSettings, HedgingSettings, HintSettings, KeyRouting, Limits,
     LogSettings, QueueSettings, ReplicaSettings, RequestIdSettings, RetrySettings, StickySettings,
-    Timeouts, TracingSettings, TyingSettings,
+    SubsetSettings, Timeouts, TracingSettings, TyingSettings,
 };
 use crate::routes::{Bounds, Mirror, RetryRules};
 use crate::table::rows::{Row, rows, schema};
@@ -40,6 +40,7 @@ pub(super) fn of_service() -> Vec<Row> {
         rows::<ServiceKeys>(""),
         rows::<ReplicaKeys>("replicas[]."),
         rows::<DiscoverySettings>(""),
+        rows::<SubsetSettings>(""),
         rows::<ReplicaSettings>(""),
         rows::<ClientTls>(""),
         rows::<ProbeKeys>(""),

@@ -19,6 +19,7 @@ use super::remarks;
 use super::replica::read_replica_settings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use super::subset::SubsetSettings;
 use super::tie::TyingSettings;
 use crate::table::{self, Described, Judge, Kind, Meaning, settings};
 use crate::toml_reader::values::{Unfit, quote};
@@ -172,6 +173,8 @@ impl Section<'_> {
             replicas: replicas.len(),
         };
         remarks.extend(key_use.remarks(&key, reader, prefix));
+        let subset: SubsetSettings = table::read(reader, prefix);
+        remarks.extend(subset.remarks(&sticky, &key, reader, prefix));
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -203,6 +206,7 @@ impl Section<'_> {
             policy: policy.value,
             policy_settings: policies.settings,
             discovery,
+            subset,
             replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
             probe: probe.into_settings(replica.tls.is_some()),
             replica,

@@ -48,6 +48,7 @@ impl ServiceConfig {
         let keys = policy.into_iter().chain(replicas);
         table::write_keys(to, &format!("services.{}", self.name), keys);
         self.discovery.write(to, prefix);
+        table::write(to, prefix, &self.subset);
         self.replica.write(to, prefix, None);
         self.probe.write(to, prefix, self.replica.tls.is_some());
         write_sections(to, prefix, &self.policy_settings);

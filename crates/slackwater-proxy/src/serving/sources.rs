@@ -1,13 +1,14 @@
 //! The sources of services' fleets: one source for the whole process, regardless of the number of
 //! workers.
 
+use crate::seed::process_seed;
 use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
 use futures_util::future::join_all;
 use slackwater_config::DnsServers;
 use slackwater_config::Fault;
 use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig};
-use slackwater_discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver};
+use slackwater_discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver, Rules};
 use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -89,24 +90,17 @@ impl Opened {
         service: &ServiceConfig,
         fleets: watch::Sender<Arc<Fleet>>,
     ) -> Discovery {
-        let become_fleet = |next: Fleet| {
-            fleets.send_if_modified(|fleet| {
-                let is_new = !fleet.change_to(&next).is_empty();
-                *fleet = Arc::new(next);
-                is_new
-            });
+        let rules = Rules {
+            guard: service.discovery.guard,
+            subset: service.subset.subset(process_seed()),
         };
-        let guard = service.discovery.guard;
+        let name = &service.name;
         match self {
-            Self::List(list) => {
-                become_fleet(list);
-                Discovery::list(fleets)
-            }
+            Self::List(list) => Discovery::list(&list, &rules.subset, fleets),
             Self::File(source, first) => {
-                become_fleet(first);
-                Discovery::follow(&service.name, *source, guard, fleets)
+                Discovery::follow(name, *source, rules, Some(first), fleets)
             }
-            Self::Dns(source) => Discovery::follow(&service.name, *source, guard, fleets),
+            Self::Dns(source) => Discovery::follow(name, *source, rules, None, fleets),
         }
     }
 }
