@@ -1,6 +1,8 @@
 //! `[subset]`: the part of a large fleet that this process uses.
 
 use super::key::KeyRouting;
+use super::model::ServiceConfig;
+use super::otel_variables::Variables;
 use super::sticky::{StickyBy, StickySettings};
 use crate::table::{Number, Or, Within, field, settings};
 use crate::toml_reader::{Reader, Remark, Severity};
@@ -22,7 +24,7 @@ settings! {
         size: Option<u32> = None, Or("all", Within(Number, SIZE_MIN..=65_536));
         /// Number of this process among all proxies of the service, from 0 without gaps, such as
         /// the ordinal of a StatefulSet: subsets then overlap evenly. Without it they are random.
-        index: Option<u32> = None, Or("none", Within(Number, 0..=INDEX_MAX));
+        index: Option<u32> = None, Or("none", Within(Number, 0..=INDEX_MAX)), "`SLACKWATER_INDEX`";
     }
 }
 
@@ -74,5 +76,24 @@ impl SubsetSettings {
             about("size", message)
         }));
         remarks
+    }
+}
+
+/// Numbers the subsets that have no number, if a variable has one.
+pub(super) fn number_subsets(
+    reader: &mut Reader<'_>,
+    variables: &Variables,
+    services: &mut [ServiceConfig],
+) {
+    let subsets = services.iter_mut().map(|service| &mut service.subset);
+    let mut random = subsets
+        .filter(|subset| subset.size.is_some() && subset.index.is_none())
+        .peekable();
+    if random.peek().is_none() {
+        return;
+    }
+    let index = variables.index("subset.index", INDEX_MAX);
+    if let Some(index) = reader.note(index) {
+        random.for_each(|subset| subset.index = index);
     }
 }

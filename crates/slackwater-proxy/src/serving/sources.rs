@@ -7,8 +7,12 @@ use core::time::Duration;
 use futures_util::future::join_all;
 use slackwater_config::DnsServers;
 use slackwater_config::Fault;
+#[cfg(feature = "kubernetes")]
+use slackwater_config::{ClusterAccess, KubernetesService, KubernetesSettings};
 use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig};
 use slackwater_discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver, Rules};
+#[cfg(feature = "kubernetes")]
+use slackwater_discovery::{KubernetesSetup, KubernetesSource};
 use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -21,6 +25,8 @@ const FIRST_WORD_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Sources<'c> {
     dns: &'c DnsServers,
+    #[cfg(feature = "kubernetes")]
+    kubernetes: &'c KubernetesSettings,
     /// Addresses that are left out of fleets.
     own: OwnAddresses,
     resolver: Option<Resolver>,
@@ -33,6 +39,8 @@ pub(crate) enum Opened {
     List(Fleet),
     File(Box<FileSource>, Fleet),
     Dns(Box<DnsSource>),
+    #[cfg(feature = "kubernetes")]
+    Kubernetes(Box<KubernetesSource>),
 }
 
 impl<'c> Sources<'c> {
@@ -40,6 +48,8 @@ impl<'c> Sources<'c> {
     pub(crate) fn new(config: &'c Config) -> Self {
         Self {
             dns: &config.dns,
+            #[cfg(feature = "kubernetes")]
+            kubernetes: &config.kubernetes,
             own: config.own_addresses(),
             resolver: None,
         }
@@ -47,7 +57,8 @@ impl<'c> Sources<'c> {
 
     /// # Errors
     ///
-    /// Fails if a file is invalid, or if the system's DNS settings cannot be used.
+    /// Fails if a file is invalid, if the system's DNS settings cannot be used, or if this build
+    /// cannot follow a cluster.
     pub(crate) fn open(&mut self, service: &ServiceConfig) -> Result<Opened, Fault> {
         match &service.discovery.source {
             FleetSource::List => Ok(Opened::List(Fleet::new(service.replicas.iter().cloned()))),
@@ -78,7 +89,47 @@ impl<'c> Sources<'c> {
                     DnsSource::new(resolver, name, probe_port, server_name, own, ttl, seed);
                 Ok(Opened::Dns(Box::new(source)))
             }
+            FleetSource::Kubernetes(pods) => self.open_cluster(service, pods),
         }
+    }
+}
+
+#[cfg(feature = "kubernetes")]
+impl Sources<'_> {
+    fn open_cluster(
+        &self,
+        service: &ServiceConfig,
+        pods: &KubernetesService,
+    ) -> Result<Opened, Fault> {
+        let of = format!("fleet of service {}", service.name);
+        let access = ClusterAccess::read(self.kubernetes.kubeconfig.as_deref());
+        let access = access.map_err(|mistakes| mistakes.fault_in(&of))?;
+        let seed = RandomState::new().build_hasher().finish();
+        let setup = KubernetesSetup {
+            service: pods,
+            cluster: self.kubernetes,
+            replica: &service.replica,
+            probe_port: service.probe.port,
+            own: self.own.clone(),
+        };
+        let source = KubernetesSource::new(access, setup, seed);
+        let source = source.map_err(|why| Fault::runtime(format!("{of}: {why}")))?;
+        Ok(Opened::Kubernetes(Box::new(source)))
+    }
+}
+
+#[cfg(not(feature = "kubernetes"))]
+impl Sources<'_> {
+    fn open_cluster(
+        &self,
+        service: &ServiceConfig,
+        _: &slackwater_config::KubernetesService,
+    ) -> Result<Opened, Fault> {
+        Err(Fault::runtime(format!(
+            "fleet of service {}: this build cannot follow a cluster; discovery.kubernetes needs \
+             one with the cargo feature kubernetes",
+            service.name
+        )))
     }
 }
 
@@ -101,6 +152,8 @@ impl Opened {
                 Discovery::follow(name, *source, rules, Some(first), fleets)
             }
             Self::Dns(source) => Discovery::follow(name, *source, rules, None, fleets),
+            #[cfg(feature = "kubernetes")]
+            Self::Kubernetes(source) => Discovery::follow(name, *source, rules, None, fleets),
         }
     }
 }
