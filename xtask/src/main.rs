@@ -9,6 +9,7 @@ mod conformance;
 mod dashboard;
 mod folder;
 mod go;
+mod kubernetes;
 mod loopback;
 mod mutants;
 mod openapi;
@@ -87,6 +88,12 @@ cargo xtask CHORE
   go      format, lints and tests of the Go modules, with vectors and short fuzzing; skipped, with the reason, without Go
           (four minutes, the first time six). --million: also with new vectors of more than a million events
           [--short] [--fuzz RUNS] [--million]
+  kubernetes
+          the Helm charts on a real control plane: pods come, go and fail under load, the API server is down, rights are taken
+          away; as root, for network namespaces (six minutes; the first time builds Kubernetes with Go, half an hour)
+          --charts: only the charts (seconds); --write: writes deploy/kubernetes from them
+          [--short] [--case NAME] [--keep] [--slackwater FILE] [--programs FOLDER] [--old-etcd FILE] [--record FILE] [--report FILE]
+          --charts [--write]
   openapi checks docs/reference/openapi.json with openapi-spec-validator (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: controls, keyboard, contrast, pictures, at 20 and at 1,000 replicas
@@ -116,6 +123,7 @@ fn main() -> ExitCode {
         ["promtool", ref options @ ..] => promtool::run(options),
         ["mutants", ref options @ ..] => mutants::run(options),
         ["vectors", ref options @ ..] => vectors::run(options),
+        ["kubernetes", ref options @ ..] => kubernetes::run(options),
         ["go", ref options @ ..] => go::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
