@@ -171,8 +171,6 @@ fn start_etcd(processes: &Processes, program: &Path, folder: &Path) -> Result<Pr
         command.args([flag, url]);
     }
     command.args(["--initial-cluster", &format!("default={peers}")]);
-    // The data is thrown away at the end.
-    command.arg("--unsafe-no-fsync");
     let mut etcd = processes.start("etcd", &mut command)?;
     wait_for("etcd to be healthy", START_MAX, || {
         etcd.check_running()?;
