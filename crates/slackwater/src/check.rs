@@ -145,7 +145,7 @@ fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
             read_fleet_file(file, service.probe.port, service.replica.tls.as_ref(), &own)
                 .map(|it| Some(it.len()))
         }
-        FleetSource::List | FleetSource::Dns(_) => Ok(None),
+        FleetSource::List | FleetSource::Dns(_) | FleetSource::Kubernetes(_) => Ok(None),
     };
     loaded.config.services.iter().map(read).collect()
 }

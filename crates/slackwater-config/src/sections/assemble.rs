@@ -3,6 +3,7 @@
 
 use super::admin::{AdminSettings, read_token_file};
 use super::fleet::{note_admin_collision, read_admin};
+use super::kubernetes::KubernetesSettings;
 use super::listeners::{LocatedListener, read_listeners};
 use super::model::Config;
 use super::otel_variables::Variables;
@@ -63,6 +64,8 @@ pub(super) fn assemble<'s>(
         over_http2.map(|service| format!("the service {:?}, whose replicas speak", service.name));
     remarks.extend(remark_upgrades(reader_ref, over_http2.as_deref()));
     let dns = table::read(reader_ref, "");
+    let follows = (services.iter()).any(|service| service.discovery.source.is_cluster());
+    let kubernetes = KubernetesSettings::read(reader_ref, variables, follows, &mut remarks);
     // Routes come last, because they refer to listeners and services by name.
     let named = Named {
         listeners: &listeners,
@@ -93,6 +96,7 @@ pub(super) fn assemble<'s>(
         services,
         routes,
         dns,
+        kubernetes,
         forwarded,
         upgrade_protocols: beyond.upgrade_protocols,
         connect: beyond.connect,

@@ -24,6 +24,7 @@ mod hedge;
 mod key;
 mod key_use;
 mod kinds;
+mod kubernetes;
 mod listeners;
 mod log;
 mod model;
@@ -71,6 +72,7 @@ pub use forwarded::ForwardedSettings;
 pub use health::{HealthCheck, HealthSettings, Thresholds};
 pub use hedge::HedgingSettings;
 pub use key::{KeyRouting, KeySeed, KeySource};
+pub use kubernetes::{KubernetesService, KubernetesSettings, PodPort, Topology};
 pub use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub use model::{
     Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,

@@ -13,6 +13,7 @@ use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
 use super::hedge::HedgingSettings;
 use super::key::KeyRouting;
+use super::kubernetes::KubernetesSettings;
 use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
 use super::probe_hint::ProbeHint;
@@ -49,6 +50,8 @@ pub struct Config {
     pub services: Vec<ServiceConfig>,
     /// DNS servers for services whose fleet is in the DNS.
     pub dns: DnsServers,
+    /// The cluster of services whose fleet is in a cluster.
+    pub kubernetes: KubernetesSettings,
     /// Routes in order; the first that matches a request decides. At least one. Their services and
     /// listeners are indices of the lists above.
     pub routes: Vec<Route>,
@@ -185,6 +188,11 @@ impl Config {
     pub fn own_addresses(&self) -> OwnAddresses {
         let listeners = self.listeners.iter().map(|listener| listener.address);
         OwnAddresses::new(listeners.chain(self.admin.listen))
+    }
+
+    /// Whether any service follows a cluster.
+    pub fn follows_cluster(&self) -> bool {
+        (self.services.iter()).any(|service| service.discovery.source.is_cluster())
     }
 }
 

@@ -1,6 +1,7 @@
-//! OpenTelemetry's environment variables that set keys of `[tracing]`.
+//! Environment variables that set keys: OpenTelemetry's those of `[tracing]`, our own the place in
+//! a cluster.
 //!
-//! Their names and formats are from the specification ("Environment Variable Specification", "OTLP
+//! OpenTelemetry's names and formats are from the specification ("Environment Variable Specification", "OTLP
 //! Exporter Configuration"). Variables for traces take precedence over general ones. An empty
 //! variable counts as unset.
 
@@ -37,6 +38,8 @@ const HEADERS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "OTEL_EXPORTER_OTLP_HEADERS",
 ];
+const ZONE: &str = "SLACKWATER_ZONE";
+const NODE: &str = "SLACKWATER_NODE";
 
 /// The variables that are set, with their values.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -66,6 +69,8 @@ impl Variables {
             SAMPLER_ARG,
             ENDPOINT,
             TRACES_ENDPOINT,
+            ZONE,
+            NODE,
         ];
         let double = [PROTOCOL, TIMEOUT, CERTIFICATE, HEADERS];
         let names = single.into_iter().chain(double.into_iter().flatten());
@@ -184,6 +189,19 @@ impl Variables {
             .collect();
         let fields = fields.map_err(|why| variable_definition(name, field).mistake(why))?;
         Ok(CollectorHeaders::Fields(fields))
+    }
+
+    /// Returns the `zone` or the `node` of this process, for a key at `field`.
+    pub(super) fn place(&self, key: &str, field: &str) -> Option<Item<'_>> {
+        let (name, said) = self.first(match key {
+            "zone" => &[ZONE],
+            "node" => &[NODE],
+            _ => return None,
+        })?;
+        Some(Item {
+            definition: variable_definition(name, field),
+            value: DeValue::String(said.into()),
+        })
     }
 
     /// The resource attributes, without the service name.

@@ -18,9 +18,9 @@ use super::tls::ListenerKeys;
 use super::upgrade_protocols::BeyondRequests;
 use super::{
     AccessLogSettings, AdminSettings, DecisionSettings, DiscoverySettings, DnsServers,
-    ForwardedSettings, HealthSettings, HedgingSettings, HintSettings, KeyRouting, Limits,
-    LogSettings, QueueSettings, ReplicaSettings, RequestIdSettings, RetrySettings, StickySettings,
-    Timeouts, TracingSettings, TyingSettings,
+    ForwardedSettings, HealthSettings, HedgingSettings, HintSettings, KeyRouting,
+    KubernetesSettings, Limits, LogSettings, QueueSettings, ReplicaSettings, RequestIdSettings,
+    RetrySettings, StickySettings, Timeouts, TracingSettings, TyingSettings,
 };
 use crate::routes::{Bounds, Mirror, RetryRules};
 use crate::table::rows::{Row, rows, schema};
@@ -92,6 +92,7 @@ pub(super) fn of_process() -> Vec<Row> {
         retries,
         rows::<Mirror>("routes[]."),
         rows::<DnsServers>(""),
+        rows::<KubernetesSettings>(""),
         rows::<ForwardedSettings>(""),
         rows::<Timeouts>(""),
         rows::<Limits>(""),

@@ -209,6 +209,7 @@ fn why_not(key: &str) -> Option<&'static str> {
         "discovery.file",
         "discovery.dns",
         "discovery.srv",
+        "discovery.kubernetes",
     ];
     if says_where.into_iter().any(is_within) {
         return Some(
@@ -372,6 +373,7 @@ mod tests {
         let on_purpose = [
             "discovery.dns",
             "discovery.file",
+            "discovery.kubernetes",
             "discovery.srv",
             "key.seed_file",
             "probe.key_file",

@@ -146,7 +146,7 @@ impl Section<'_> {
         note_proxy_protocol_out(reader, prefix, &replica, &probe);
         let replicas = match discovery.source {
             FleetSource::List => read_replicas(reader, prefix, probe.port, replica.tls.as_ref()),
-            FleetSource::Dns(_) | FleetSource::File(_) => Vec::new(),
+            FleetSource::Dns(_) | FleetSource::File(_) | FleetSource::Kubernetes(_) => Vec::new(),
         };
         let retries = RetrySettings::read(reader, prefix);
         let hedge = table::read(reader, prefix);

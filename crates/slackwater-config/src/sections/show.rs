@@ -26,6 +26,9 @@ impl Config {
         }
         write_routes(to, self);
         table::write(to, "", &self.dns);
+        if self.follows_cluster() {
+            self.kubernetes.write(to);
+        }
         table::write(to, "", &self.forwarded);
         table::write(to, "", &self.timeouts);
         table::write(to, "", &self.limits);

@@ -284,6 +284,7 @@ fn shown_configuration_equals_the_loaded_one() {
         "fleet_by_dns",
         "fleet_by_srv",
         "fleet_by_file",
+        "fleet_by_kubernetes",
     ] {
         let file = fixture(&format!("good/{name}.toml"));
         let first = Config::load(Some(&file), &Overrides::default())
@@ -296,6 +297,7 @@ fn shown_configuration_equals_the_loaded_one() {
         assert_eq!(first.to_toml(), second.to_toml(), "{name}");
         assert_eq!(first.listeners, second.listeners);
         assert_eq!(first.dns, second.dns);
+        assert_eq!(first.kubernetes, second.kubernetes);
         assert_eq!(first.upgrade_protocols, second.upgrade_protocols);
         assert_eq!(first.drain_delay, second.drain_delay);
         assert_eq!(first.routes.len(), second.routes.len());
@@ -519,6 +521,7 @@ fn the_full_fixture_sets_every_key() {
         "fleet_by_dns",
         "fleet_by_srv",
         "fleet_by_file",
+        "fleet_by_kubernetes",
     ];
     let mut said = BTreeSet::new();
     for name in files {

@@ -191,8 +191,9 @@ impl Proxy {
         before: &[ServiceParts],
         tls: &Tls,
     ) -> Result<Vec<NewService>, Fault> {
-        let asks_alike =
-            self.config.dns == next.dns && self.config.own_addresses() == next.own_addresses();
+        let asks_alike = self.config.dns == next.dns
+            && self.config.kubernetes == next.kubernetes
+            && self.config.own_addresses() == next.own_addresses();
         let mut sources = Sources::new(next);
         let mut services = Vec::with_capacity(next.services.len());
         let mut to_hear = Vec::new();

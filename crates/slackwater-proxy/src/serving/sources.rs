@@ -77,6 +77,10 @@ impl<'c> Sources<'c> {
                     DnsSource::new(resolver, name, probe_port, server_name, own, ttl, seed);
                 Ok(Opened::Dns(Box::new(source)))
             }
+            FleetSource::Kubernetes(_) => Err(Fault::runtime(format!(
+                "service {}: this build cannot follow a cluster (cargo feature kubernetes)",
+                service.name
+            ))),
         }
     }
 }

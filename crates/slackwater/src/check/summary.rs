@@ -99,6 +99,9 @@ fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String
             format!("{count} replica{} over {protocol}: {names}", plural(count))
         }
         FleetSource::Dns(name) => format!("replicas by dns over {protocol}: {name}"),
+        FleetSource::Kubernetes(pods) => {
+            format!("replicas by kubernetes over {protocol}: {pods}")
+        }
         FleetSource::File(file) => {
             let (count, file) = (in_file.unwrap_or_default(), file.display());
             let plural = plural(count);
