@@ -55,6 +55,11 @@ pub(super) const ALL: &[Case] = &[
         rolling_delete,
     ),
     case(
+        "proxy-update",
+        "the proxy's own pod is replaced, and no request of clients that follow its Service fails",
+        proxy_update,
+    ),
+    case(
         "terminating",
         "requests are served while all pods are terminating, not answered with 503",
         terminating,
@@ -211,18 +216,50 @@ fn names(pods: Vec<PodFacts>) -> BTreeSet<String> {
 fn rolling_update(site: &mut Site<'_>) -> Result<String, String> {
     let old = names(site.kubelet.pods(SHOP));
     let load = site.load()?;
-    let path = format!("/apis/apps/v1/namespaces/{SHOP}/deployments/web");
-    let number = Instant::now();
-    let patch = json!({ "spec": { "template": { "metadata": { "annotations": {
-        "updated": format!("{number:?}"),
-    } } } } });
-    site.cluster.api.patch(&path, &patch)?;
+    roll_out(site, SHOP, "web")?;
     wait_for("all pods to be replaced", EFFECT_MAX * 2, || {
         let new = names(site.kubelet.pods(SHOP));
         Ok((new.is_disjoint(&old) && new.len() == PODS).then_some(()))
     })?;
     site.await_scaled(PODS)?;
     load.without_failure()
+}
+
+/// Changes the pods of a deployment, as `kubectl rollout restart` does.
+fn roll_out(site: &Site<'_>, namespace: &str, name: &str) -> Result<(), String> {
+    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
+    let now = format!("{:?}", Instant::now());
+    let annotations = json!({ "kubectl.kubernetes.io/restartedAt": now });
+    let patch = json!({ "spec": { "template": { "metadata": { "annotations": annotations } } } });
+    site.cluster.api.patch(&path, &patch)?;
+    Ok(())
+}
+
+fn proxy_update(site: &mut Site<'_>) -> Result<String, String> {
+    let old = site.proxy()?.name;
+    roll_out(site, EDGE, "slackwater")?;
+    let mut requests = 0;
+    wait_for("the proxy to be replaced", EFFECT_MAX * 2, || {
+        // As kube-proxy: new connections go to endpoints that are ready.
+        for endpoint in endpoints(site, EDGE)? {
+            let address = endpoint["addresses"][0].as_str().unwrap_or_default();
+            if endpoint["conditions"]["ready"] == true {
+                let status = site.request_at(address)?;
+                if status != 200 {
+                    return Err(format!("{status} from {address} after {requests} requests"));
+                }
+                requests += 1;
+            }
+        }
+        let pods = site.kubelet.pods(EDGE);
+        Ok((pods.len() == 1 && pods[0].ready && pods[0].name != old).then_some(()))
+    })?;
+    if requests == 0 {
+        return Err("no endpoint was ready".to_owned());
+    }
+    Ok(format!(
+        "{requests} requests, each on a new connection, none failed"
+    ))
 }
 
 fn rolling_delete(site: &mut Site<'_>) -> Result<String, String> {
@@ -239,9 +276,11 @@ fn rolling_delete(site: &mut Site<'_>) -> Result<String, String> {
     load.without_failure()
 }
 
-/// The conditions of the example's endpoints.
-fn endpoints(site: &Site<'_>) -> Result<Vec<Value>, String> {
-    let path = format!("/apis/discovery.k8s.io/v1/namespaces/{SHOP}/endpointslices");
+/// The endpoints of a namespace's only service.
+fn endpoints(site: &Site<'_>, namespace: &str) -> Result<Vec<Value>, String> {
+    let path = format!(
+        "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io/service-name%20in%20(web,slackwater)"
+    );
     let slices = site.cluster.api.get(&path)?;
     let slices = slices["items"].as_array().into_iter().flatten();
     let endpoints = slices
@@ -258,7 +297,7 @@ fn terminating(site: &mut Site<'_>) -> Result<String, String> {
     let mut requests = 0;
     let mut while_all_terminate = 0;
     while begun.elapsed() < SERVED {
-        let endpoints = endpoints(site)?;
+        let endpoints = endpoints(site, SHOP)?;
         let all_terminate = endpoints.len() == PODS
             && endpoints.iter().all(|endpoint| {
                 let conditions = &endpoint["conditions"];
@@ -349,7 +388,7 @@ fn hints(site: &mut Site<'_>) -> Result<String, String> {
     }
     site.distribute(Some("PreferSameZone"))?;
     wait_for("hints", EFFECT_MAX, || {
-        let endpoints = endpoints(site)?;
+        let endpoints = endpoints(site, SHOP)?;
         let has_hints = |endpoint: &Value| endpoint["hints"]["forZones"].is_array();
         Ok((!endpoints.is_empty() && endpoints.iter().all(has_hints)).then_some(()))
     })?;

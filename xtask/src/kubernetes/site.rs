@@ -244,8 +244,15 @@ impl<'a> Site<'a> {
 
     /// One request through the proxy.
     pub(super) fn request(&self) -> Result<u16, String> {
-        let answer = http::get(self.proxy_address(8080)?, "/");
-        answer.map(|answer| answer.status)
+        self.request_at(&self.proxy()?.address.to_string())
+    }
+
+    /// One request through the proxy's pod at this address.
+    pub(super) fn request_at(&self, address: &str) -> Result<u16, String> {
+        let address = address
+            .parse()
+            .map_err(|error| format!("{address}: {error}"))?;
+        http::get(SocketAddr::new(address, 8080), "/").map(|answer| answer.status)
     }
 
     /// Sets which pods of the example are preferred.
