@@ -12,6 +12,8 @@
 //! | from a source to its followers | `follow` |
 //! | names in the DNS: addresses and services | `dns`, `schedule` |
 //! | a file that another program keeps up to date | `file`, `file_watch` |
+//! | the pods of a service of a cluster (feature `kubernetes`) | `kubernetes` |
+//! | which addresses may be replicas | `usable` |
 //!
 //! Another kind of source (an orchestrator, a registry) needs one file here, and one key in
 //! `slackwater-config`.
@@ -22,14 +24,19 @@ pub mod file_watch;
 mod fleet;
 mod follow;
 mod guard;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 mod schedule;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod usable;
 
 pub use dns::{DnsSource, Resolver};
 pub use file::FileSource;
 pub use fleet::{Fleet, FleetChange};
 pub use follow::Discovery;
+#[cfg(feature = "kubernetes")]
+pub use kubernetes::KubernetesSource;
 
 use futures_util::future::BoxFuture;
 use std::time::SystemTime;

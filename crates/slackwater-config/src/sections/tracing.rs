@@ -113,7 +113,7 @@ named! {
     }
 }
 
-/// A collector's address.
+/// The address of a collector, or of another HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint(Uri);
 
@@ -153,6 +153,11 @@ impl Endpoint {
         self.0
             .authority()
             .map_or("", |authority| authority.as_str())
+    }
+
+    /// The path before the paths of requests: empty, or `/` and more without a slash at the end.
+    pub fn base(&self) -> &str {
+        self.0.path().trim_end_matches('/')
     }
 
     /// The path of OTLP over HTTP.

@@ -6,7 +6,11 @@ use core::time::Duration;
 use futures_util::future::join_all;
 use slackwater_config::DnsServers;
 use slackwater_config::Fault;
+#[cfg(feature = "kubernetes")]
+use slackwater_config::{ClusterAccess, KubernetesService, KubernetesSettings};
 use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig};
+#[cfg(feature = "kubernetes")]
+use slackwater_discovery::KubernetesSource;
 use slackwater_discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver};
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -20,6 +24,8 @@ const FIRST_WORD_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Sources<'c> {
     dns: &'c DnsServers,
+    #[cfg(feature = "kubernetes")]
+    kubernetes: &'c KubernetesSettings,
     /// Addresses that are left out of fleets.
     own: OwnAddresses,
     resolver: Option<Resolver>,
@@ -32,6 +38,8 @@ pub(crate) enum Opened {
     List(Fleet),
     File(Box<FileSource>, Fleet),
     Dns(Box<DnsSource>),
+    #[cfg(feature = "kubernetes")]
+    Kubernetes(Box<KubernetesSource>),
 }
 
 impl<'c> Sources<'c> {
@@ -39,6 +47,8 @@ impl<'c> Sources<'c> {
     pub(crate) fn new(config: &'c Config) -> Self {
         Self {
             dns: &config.dns,
+            #[cfg(feature = "kubernetes")]
+            kubernetes: &config.kubernetes,
             own: config.own_addresses(),
             resolver: None,
         }
@@ -46,7 +56,8 @@ impl<'c> Sources<'c> {
 
     /// # Errors
     ///
-    /// Fails if a file is invalid, or if the system's DNS settings cannot be used.
+    /// Fails if a file is invalid, if the system's DNS settings cannot be used, or if this build
+    /// cannot follow a cluster.
     pub(crate) fn open(&mut self, service: &ServiceConfig) -> Result<Opened, Fault> {
         match &service.discovery.source {
             FleetSource::List => Ok(Opened::List(Fleet::new(service.replicas.iter().cloned()))),
@@ -77,11 +88,42 @@ impl<'c> Sources<'c> {
                     DnsSource::new(resolver, name, probe_port, server_name, own, ttl, seed);
                 Ok(Opened::Dns(Box::new(source)))
             }
-            FleetSource::Kubernetes(_) => Err(Fault::runtime(format!(
-                "service {}: this build cannot follow a cluster (cargo feature kubernetes)",
-                service.name
-            ))),
+            FleetSource::Kubernetes(pods) => self.open_cluster(service, pods),
         }
+    }
+}
+
+#[cfg(feature = "kubernetes")]
+impl Sources<'_> {
+    fn open_cluster(
+        &self,
+        service: &ServiceConfig,
+        pods: &KubernetesService,
+    ) -> Result<Opened, Fault> {
+        let of = format!("fleet of service {}", service.name);
+        let access = ClusterAccess::read(self.kubernetes.kubeconfig.as_deref());
+        let access = access.map_err(|mistakes| mistakes.fault_in(&of))?;
+        let seed = RandomState::new().build_hasher().finish();
+        let replica = (&service.replica, service.probe.port);
+        let own = self.own.clone();
+        let source = KubernetesSource::new(access, pods, self.kubernetes, replica, own, seed);
+        let source = source.map_err(|why| Fault::runtime(format!("{of}: {why}")))?;
+        Ok(Opened::Kubernetes(Box::new(source)))
+    }
+}
+
+#[cfg(not(feature = "kubernetes"))]
+impl Sources<'_> {
+    fn open_cluster(
+        &self,
+        service: &ServiceConfig,
+        _: &slackwater_config::KubernetesService,
+    ) -> Result<Opened, Fault> {
+        Err(Fault::runtime(format!(
+            "fleet of service {}: this build cannot follow a cluster; discovery.kubernetes needs \
+             one with the cargo feature kubernetes",
+            service.name
+        )))
     }
 }
 
@@ -111,6 +153,8 @@ impl Opened {
                 Discovery::follow(&service.name, *source, guard, fleets)
             }
             Self::Dns(source) => Discovery::follow(&service.name, *source, guard, fleets),
+            #[cfg(feature = "kubernetes")]
+            Self::Kubernetes(source) => Discovery::follow(&service.name, *source, guard, fleets),
         }
     }
 }
