@@ -91,9 +91,9 @@ cargo xtask CHORE
   kubernetes
           the Helm charts on a real control plane: pods come, go and fail under load, the API server is down, rights are taken
           away; as root, for network namespaces (six minutes; the first time builds Kubernetes with Go, half an hour)
-          --charts: only the charts (seconds); --write: writes deploy/kubernetes from them
-          [--short] [--case NAME] [--keep] [--slackwater FILE] [--programs FOLDER] [--old-etcd FILE] [--record FILE] [--report FILE]
-          --charts [--write]
+          --charts: only checks the charts; --write: only writes deploy/kubernetes from them (seconds)
+          [--charts | --write] [--short] [--case NAME] [--keep] [--slackwater FILE] [--programs FOLDER] [--old-etcd FILE]
+          [--record FILE] [--report FILE]
   openapi checks docs/reference/openapi.json with openapi-spec-validator (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: controls, keyboard, contrast, pictures, at 20 and at 1,000 replicas

@@ -70,14 +70,18 @@ impl Api {
     }
 
     /// Changes an object by a merge patch.
-    pub(super) fn patch(&self, path: &str, patch: &Value) -> Result<Value, String> {
-        self.expect_done("PATCH", path, Some(("application/merge-patch+json", patch)))
+    pub(super) fn patch(&self, path: &str, change: &Value) -> Result<Value, String> {
+        self.expect_done(
+            "PATCH",
+            path,
+            Some(("application/merge-patch+json", change)),
+        )
     }
 
     /// Changes a pod's status. Its conditions are merged by type.
-    pub(super) fn patch_status(&self, path: &str, patch: &Value) -> Result<Value, String> {
+    pub(super) fn patch_status(&self, path: &str, change: &Value) -> Result<Value, String> {
         let kind = "application/strategic-merge-patch+json";
-        self.expect_done("PATCH", path, Some((kind, patch)))
+        self.expect_done("PATCH", path, Some((kind, change)))
     }
 
     /// Deletes an object. One that is gone is no error.

@@ -1,8 +1,9 @@
 //! The cases: what happens, and what must follow.
 
 use super::chart::EXAMPLE_NAMES;
+use super::cluster;
 use super::kubelet::{NODES, PodFacts};
-use super::site::{EDGE, EFFECT_MAX, PODS, SHOP, Site, takes_requests};
+use super::site::{self, EDGE, EFFECT_MAX, PODS, SHOP, Site, takes_requests};
 use crate::command::root;
 use crate::loopback::processes::wait_for;
 use core::time::Duration;
@@ -117,7 +118,6 @@ pub(super) fn restore(site: &mut Site<'_>) -> Result<(), String> {
     site.configure("")?;
     site.distribute(None)?;
     site.scale(PODS)?;
-    site.await_pods(EDGE, 1)?;
     site.await_scaled(PODS)
 }
 
@@ -172,9 +172,9 @@ fn manifests(site: &mut Site<'_>) -> Result<String, String> {
 }
 
 fn rights(site: &mut Site<'_>) -> Result<String, String> {
+    const SLICES: &str = "/apis/discovery.k8s.io/v1";
     let token = site.cluster.api.token_of(EDGE, "slackwater")?;
     let proxy = site.cluster.api.with_token(&token);
-    const SLICES: &str = "/apis/discovery.k8s.io/v1";
     for (path, expected) in [
         (format!("{SLICES}/namespaces/{SHOP}/endpointslices"), 200),
         (
@@ -230,8 +230,8 @@ fn roll_out(site: &Site<'_>, namespace: &str, name: &str) -> Result<(), String> 
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
     let now = format!("{:?}", Instant::now());
     let annotations = json!({ "kubectl.kubernetes.io/restartedAt": now });
-    let patch = json!({ "spec": { "template": { "metadata": { "annotations": annotations } } } });
-    site.cluster.api.patch(&path, &patch)?;
+    let change = json!({ "spec": { "template": { "metadata": { "annotations": annotations } } } });
+    site.cluster.api.patch(&path, &change)?;
     Ok(())
 }
 
@@ -244,7 +244,7 @@ fn proxy_update(site: &mut Site<'_>) -> Result<String, String> {
         for endpoint in endpoints(site, EDGE)? {
             let address = endpoint["addresses"][0].as_str().unwrap_or_default();
             if endpoint["conditions"]["ready"] == true {
-                let status = site.request_at(address)?;
+                let status = site::request_at(address)?;
                 if status != 200 {
                     return Err(format!("{status} from {address} after {requests} requests"));
                 }
@@ -418,11 +418,11 @@ fn reload(site: &mut Site<'_>) -> Result<String, String> {
     }
     // What a reload cannot change replaces the pod.
     site.configure("\n[log]\nformat = \"json\"\n")?;
-    wait_for("another pod", EFFECT_MAX, || {
-        let pods = site.kubelet.pods(EDGE);
-        Ok((pods.len() == 1 && pods[0].ready && pods[0].name != pod.name).then_some(()))
-    })?;
-    let log = site.kubelet.log(&site.proxy()?.name)?;
+    let new = site.proxy()?.name;
+    if new == pod.name {
+        return Err("log.format changed, and the pod is the same".to_owned());
+    }
+    let log = site.kubelet.log(&new)?;
     if log.lines().any(|line| !line.starts_with('{')) {
         return Err(format!("the log is not JSON: {log}"));
     }
@@ -494,7 +494,7 @@ fn compaction(site: &mut Site<'_>) -> Result<String, String> {
     let old = version(site)?;
     let load = site.load()?;
     site.cluster.kill_api();
-    let revision = site.cluster.compact()?;
+    let revision = cluster::compact()?;
     site.cluster.start_api()?;
     // The API server says it in an event, or by its status.
     match first_event(site, &format!("resourceVersion={old}")) {

@@ -139,7 +139,7 @@ pub(super) fn check_with(helm: PathBuf) -> Result<(), String> {
         let found = fs::read_to_string(root().join(&path)).unwrap_or_default();
         if found != text {
             return Err(format!(
-                "{path} is not what the charts render; `cargo xtask kubernetes --charts --write` writes it"
+                "{path} is not what the charts render; `cargo xtask kubernetes --write` writes it"
             ));
         }
     }
@@ -249,9 +249,8 @@ listen = "127.0.0.1:9911""#;
 
 /// A rendered chart as a manifest for kubectl: without the lines that only Helm needs.
 fn plain(rendered: &str, from: &str) -> String {
-    let head = format!(
-        "# Rendered from {from}.\n# `cargo xtask kubernetes --charts --write` writes this file.\n"
-    );
+    let head =
+        format!("# Rendered from {from}.\n# `cargo xtask kubernetes --write` writes this file.\n");
     let lines = rendered.lines().filter(|line| {
         !line.starts_with("# Source: ") && line.trim() != "app.kubernetes.io/managed-by: Helm"
     });

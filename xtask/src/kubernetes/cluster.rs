@@ -115,27 +115,6 @@ impl Cluster {
         await_api(self.api_server.insert(server), &self.api)
     }
 
-    /// Advances etcd by ten revisions of a key that the API server does not know, and discards all
-    /// revisions before the last. Returns it.
-    pub(super) fn compact(&self) -> Result<u64, String> {
-        let mut revision = None;
-        for number in 0..10 {
-            let answer = etcd(
-                "kv/put",
-                &json!({ "key": BASE64_STANDARD.encode("xtask"), "value": BASE64_STANDARD.encode(number.to_string()) }),
-            )?;
-            revision = answer["header"]["revision"].as_str().map(str::to_owned);
-        }
-        let revision = revision.ok_or("etcd names no revision")?;
-        etcd(
-            "kv/compaction",
-            &json!({ "revision": revision, "physical": true }),
-        )?;
-        revision
-            .parse()
-            .map_err(|error| format!("revision {revision:?}: {error}"))
-    }
-
     /// Runs kubectl with all rights, and returns what it wrote.
     pub(super) fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(self.tools.path("kubectl"));
@@ -150,6 +129,27 @@ impl Cluster {
         let told = arguments.join(" ");
         Err(format!("kubectl {told}: {}", ended.err.trim()))
     }
+}
+
+/// Advances etcd by ten revisions of a key that the API server does not know, and discards all
+/// revisions before the last. Returns it.
+pub(super) fn compact() -> Result<u64, String> {
+    let mut revision = None;
+    for number in 0..10 {
+        let answer = etcd(
+            "kv/put",
+            &json!({ "key": BASE64_STANDARD.encode("xtask"), "value": BASE64_STANDARD.encode(number.to_string()) }),
+        )?;
+        revision = answer["header"]["revision"].as_str().map(str::to_owned);
+    }
+    let revision = revision.ok_or("etcd names no revision")?;
+    etcd(
+        "kv/compaction",
+        &json!({ "revision": revision, "physical": true }),
+    )?;
+    revision
+        .parse()
+        .map_err(|error| format!("revision {revision:?}: {error}"))
 }
 
 /// Sends a command to etcd, by its gateway for JSON.

@@ -28,7 +28,7 @@ use crate::report::{Outcome, Page, Report};
 use cases::{Case, Run};
 use chart::Charts;
 use core::time::Duration;
-use options::Options;
+use options::{Extent, Options};
 use record::Recording;
 use site::Site;
 use tools::Tools;
@@ -45,13 +45,13 @@ const SHORT_OUTAGE: Duration = Duration::from_secs(5);
 /// Fails if a program could not be built or started, or if a case failed.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
-    let tools = Tools::find(options.programs.as_deref(), options.charts)?;
+    let tools = Tools::find(options.programs.as_deref(), options.extent != Extent::Cases)?;
     let helm = tools.path("helm");
-    if options.write {
+    if options.extent == Extent::Manifests {
         return chart::write(helm);
     }
     chart::check_with(helm.clone())?;
-    if options.charts {
+    if options.extent == Extent::Charts {
         return Ok(());
     }
     let slackwater = match &options.slackwater {
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
                 `xtask/src/kubernetes` says how.",
         chore: "kubernetes",
         arguments,
-        tools: tools.versions(),
+        tools: tools::versions(),
     };
     report.finish(&page, options.report.as_deref())
 }

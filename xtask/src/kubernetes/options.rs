@@ -10,10 +10,7 @@ pub(super) struct Options {
     cases: Vec<&'static str>,
     /// Leaves the API server down for a shorter time, and leaves out the old etcd.
     pub(super) short: bool,
-    /// Only the checks of the charts, which need no control plane.
-    pub(super) charts: bool,
-    /// Writes the plain manifests from the charts.
-    pub(super) write: bool,
+    pub(super) extent: Extent,
     /// Keep the temporary folder with manifests and logs.
     pub(super) keep: bool,
     pub(super) slackwater: Option<PathBuf>,
@@ -27,6 +24,18 @@ pub(super) struct Options {
     pub(super) report: Option<PathBuf>,
 }
 
+/// How much is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// The checks of the charts, and all cases.
+    #[default]
+    Cases,
+    /// Only the checks of the charts, which need no control plane.
+    Charts,
+    /// Only the plain manifests, which are written from the charts.
+    Manifests,
+}
+
 impl Options {
     pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
@@ -38,8 +47,8 @@ impl Options {
             };
             match argument {
                 "--short" => options.short = true,
-                "--charts" => options.charts = true,
-                "--write" => options.write = true,
+                "--charts" => options.extent = Extent::Charts,
+                "--write" => options.extent = Extent::Manifests,
                 "--keep" => options.keep = true,
                 "--slackwater" => options.slackwater = path()?,
                 "--programs" => options.programs = path()?,
@@ -57,7 +66,7 @@ impl Options {
                 }
                 _ => {
                     return Err(format!(
-                        "{argument:?} is not an option of kubernetes; expected --short, --charts, --write, --keep, --case NAME, \
+                        "{argument:?} is not an option of kubernetes; expected --charts, --write, --short, --keep, --case NAME, \
                          --slackwater FILE, --programs FOLDER, --old-etcd FILE, --record FILE or --report FILE"
                     ));
                 }

@@ -4,12 +4,12 @@
 use super::api::Api;
 use super::site::SHOP;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::time::Duration;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// Pause after a watch that ended or could not begin.
 const PAUSE: Duration = Duration::from_millis(200);

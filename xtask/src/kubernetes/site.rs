@@ -93,15 +93,26 @@ impl<'a> Site<'a> {
         self.configure("")?;
         // The example prefers its zone. Only the case `hints` does.
         self.distribute(None)?;
-        self.await_pods(EDGE, 1)?;
         self.await_scaled(PODS)
     }
 
-    /// Installs the proxy, with these lines at the end of its configuration.
+    /// Installs the proxy, with these lines at the end of its configuration, and waits until only
+    /// pods of this version run.
     pub(super) fn configure(&self, more: &str) -> Result<(), String> {
         let config = format!("config={CONFIG}{more}");
         let values = [&VALUES[..], &["--set-literal", &config]].concat();
-        self.apply("proxy", &self.charts.proxy(EDGE, &values)?)
+        self.apply("proxy", &self.charts.proxy(EDGE, &values)?)?;
+        let path = format!("/apis/apps/v1/namespaces/{EDGE}/deployments/slackwater");
+        wait_for("the proxy's deployment", EFFECT_MAX, || {
+            let deployment = self.cluster.api.get(&path)?;
+            let (status, wanted) = (&deployment["status"], &deployment["spec"]["replicas"]);
+            let is_done = status["observedGeneration"] == deployment["metadata"]["generation"]
+                && ["updatedReplicas", "availableReplicas", "replicas"]
+                    .iter()
+                    .all(|count| status[count] == *wanted);
+            Ok(is_done.then_some(()))
+        })?;
+        self.await_pods(EDGE, 1)
     }
 
     /// Writes a manifest to a file, for kubectl.
@@ -244,22 +255,14 @@ impl<'a> Site<'a> {
 
     /// One request through the proxy.
     pub(super) fn request(&self) -> Result<u16, String> {
-        self.request_at(&self.proxy()?.address.to_string())
-    }
-
-    /// One request through the proxy's pod at this address.
-    pub(super) fn request_at(&self, address: &str) -> Result<u16, String> {
-        let address = address
-            .parse()
-            .map_err(|error| format!("{address}: {error}"))?;
-        http::get(SocketAddr::new(address, 8080), "/").map(|answer| answer.status)
+        request_at(&self.proxy()?.address.to_string())
     }
 
     /// Sets which pods of the example are preferred.
     pub(super) fn distribute(&self, preference: Option<&str>) -> Result<(), String> {
         let path = format!("/api/v1/namespaces/{SHOP}/services/web");
-        let patch = json!({ "spec": { "trafficDistribution": preference } });
-        self.cluster.api.patch(&path, &patch)?;
+        let change = json!({ "spec": { "trafficDistribution": preference } });
+        self.cluster.api.patch(&path, &change)?;
         Ok(())
     }
 
@@ -280,6 +283,14 @@ impl<'a> Site<'a> {
         let load = Load::start(&self.programs, "load", &url, file, &arguments)?;
         Ok(RunningLoad(load))
     }
+}
+
+/// One request through the proxy's pod at this address.
+pub(super) fn request_at(address: &str) -> Result<u16, String> {
+    let address = address
+        .parse()
+        .map_err(|error| format!("{address}: {error}"))?;
+    http::get(SocketAddr::new(address, 8080), "/").map(|answer| answer.status)
 }
 
 /// Load that has not ended.

@@ -64,30 +64,30 @@ impl Tools {
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+}
 
-    /// The versions in the modules, and Go's.
-    pub(super) fn versions(&self) -> String {
-        let version = |module: &str, package: &str| {
-            let file = root().join(format!("tools/kubernetes/{module}/go.mod"));
-            let text = std::fs::read_to_string(file).unwrap_or_default();
-            let found = text.lines().find_map(|line| {
-                let line = line.trim().trim_start_matches("require ");
-                Some(
-                    line.strip_prefix(package)?
-                        .split_whitespace()
-                        .next()?
-                        .to_owned(),
-                )
-            });
-            found.unwrap_or_default()
-        };
-        format!(
-            "Kubernetes {}, etcd {}, Helm {}",
-            version("cluster", "k8s.io/kubernetes "),
-            version("etcd", "go.etcd.io/etcd/server/v3 "),
-            version("helm", "helm.sh/helm/v4 "),
-        )
-    }
+/// The versions of the modules, which are those of the programs unless others are named.
+pub(super) fn versions() -> String {
+    let version = |module: &str, package: &str| {
+        let file = root().join(format!("tools/kubernetes/{module}/go.mod"));
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let found = text.lines().find_map(|line| {
+            let line = line.trim().trim_start_matches("require ");
+            Some(
+                line.strip_prefix(package)?
+                    .split_whitespace()
+                    .next()?
+                    .to_owned(),
+            )
+        });
+        found.unwrap_or_default()
+    };
+    format!(
+        "Kubernetes {}, etcd {}, Helm {}",
+        version("cluster", "k8s.io/kubernetes "),
+        version("etcd", "go.etcd.io/etcd/server/v3 "),
+        version("helm", "helm.sh/helm/v4 "),
+    )
 }
 
 /// Helm, if it is there, without building it.
@@ -150,8 +150,7 @@ mod tests {
                 .map(|line| line.trim().trim_start_matches("tool "));
             assert!(lines.any(|line| line == package), "{name}: {package}");
         }
-        let tools = Tools { folder: built() };
-        let versions = tools.versions();
+        let versions = versions();
         for name in ["Kubernetes v", "etcd v", "Helm v"] {
             assert!(versions.contains(name), "{versions}");
         }
