@@ -36,7 +36,7 @@ impl Content {
     }
 }
 
-/// Who is trusted to be the API server.
+/// The servers that are trusted to be the API server.
 #[derive(Clone, PartialEq, Eq)]
 enum Trust {
     /// Servers with a certificate of the system's authorities.

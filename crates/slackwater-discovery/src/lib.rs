@@ -36,7 +36,7 @@ pub use file::FileSource;
 pub use fleet::{Fleet, FleetChange};
 pub use follow::Discovery;
 #[cfg(feature = "kubernetes")]
-pub use kubernetes::KubernetesSource;
+pub use kubernetes::{KubernetesSetup, KubernetesSource};
 
 use futures_util::future::BoxFuture;
 use std::time::SystemTime;

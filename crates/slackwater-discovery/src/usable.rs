@@ -1,4 +1,4 @@
-//! Which of the addresses that a source found may be replicas.
+//! Sorts out the addresses of a source that cannot be replicas.
 
 use core::net::SocketAddr;
 use slackwater_config::{OwnAddresses, unreachable};

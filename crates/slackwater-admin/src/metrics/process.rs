@@ -10,7 +10,7 @@ use slackwater_telemetry::problems::ProblemKind;
 
 const SOURCE: Label = Label {
     name: "source",
-    meaning: "`list`, `dns …` or `file …`",
+    meaning: "`list`, `dns …`, `file …` or `kubernetes …`",
 };
 
 fn of_sources(status: &Status, out: &mut Samples<'_>, value: fn(&DiscoveryStatus) -> u64) {
@@ -98,6 +98,22 @@ pub(super) const FAMILIES: &[Family] = &[
             of_sources(it.status, out, |discovery| {
                 u64::from(discovery.failure.is_some())
             });
+        },
+    ),
+    Family::gauge(
+        "slackwater_fleet_answered_timestamp_seconds",
+        "Time of discovery's last answer, used or not, in seconds since 1970; absent before the first.",
+        &[SERVICE, SOURCE],
+        |it, out| {
+            for service in &it.status.services {
+                let discovery = service.discovery.as_ref();
+                if let Some((discovery, at_ms)) =
+                    discovery.and_then(|it| Some((it, it.answered_at_ms?)))
+                {
+                    let labels = [service.name.as_str(), discovery.source.as_str()];
+                    out.number(&labels, at_ms as f64 / 1e3);
+                }
+            }
         },
     ),
     Family::counter(

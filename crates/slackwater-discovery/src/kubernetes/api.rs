@@ -31,8 +31,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const HEAD_MAX: Duration = Duration::from_secs(10);
 /// Deadline of a response's body, if the response is not a watch.
 const BODY_MAX: Duration = Duration::from_secs(30);
-/// The longest list, in bytes: a page of slices with all their endpoints.
-const LIST_BYTES_MAX: usize = 32 << 20;
+/// The longest list, in bytes: a page of slices, each with 1,000 endpoints at most.
+const LIST_BYTES_MAX: usize = 16 << 20;
 /// The longest body of an error that is read, in bytes.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 /// How much of a server's words is shown, in characters.

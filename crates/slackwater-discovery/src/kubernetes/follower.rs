@@ -10,7 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Slices of one page of a list.
-const PAGE: u32 = 50;
+const PAGE: u32 = 20;
 /// The most pages of a list, also empty ones.
 const PAGES_MAX: usize = 1000;
 /// How long the server keeps a watch open, in seconds; up to a minute more is drawn.
@@ -234,7 +234,7 @@ impl SliceFollower {
                 let told = format!("sent no valid list: byte {column} of line {line}");
                 self.api.failed(&told)
             })?;
-            for object in list.items.unwrap_or_default() {
+            for object in list.items {
                 let put = self.put(object, &mut slices);
                 put.map_err(|why| self.api.failed(&why))?;
             }

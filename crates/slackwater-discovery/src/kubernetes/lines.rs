@@ -6,7 +6,7 @@ use hyper::body::{Body, Bytes};
 
 /// The longest event, in bytes. An API server stores objects of at most about 1.5 MiB, and JSON
 /// takes more than what it stores.
-pub(super) const EVENT_BYTES_MAX: usize = 8 << 20;
+pub(super) const EVENT_BYTES_MAX: usize = 4 << 20;
 
 /// Splits a body into lines.
 #[derive(Debug)]

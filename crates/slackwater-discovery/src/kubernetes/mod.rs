@@ -58,70 +58,68 @@ pub struct KubernetesSource {
     remarks: Vec<String>,
 }
 
+/// What a source of pods is made from.
+#[derive(Clone, Debug)]
+pub struct KubernetesSetup<'s> {
+    /// The service whose pods are followed.
+    pub service: &'s KubernetesService,
+    /// The cluster, and the place of this proxy in it.
+    pub cluster: &'s KubernetesSettings,
+    /// How replicas are connected to. Their certificates must be valid for the service's name
+    /// (`web.shop.svc`), unless these settings name another.
+    pub replica: &'s ReplicaSettings,
+    /// The service's own port for probes; `None`: as the cluster's settings say.
+    pub probe_port: Option<NonZeroU16>,
+    /// Addresses that are left out.
+    pub own: OwnAddresses,
+}
+
 impl KubernetesSource {
-    /// Makes a source; nothing is connected yet. `probe_port` is the service's own port for probes.
-    /// Certificates of replicas must be valid for the service's name (`web.shop.svc`), unless the
-    /// settings name another. Addresses in `own` are left out. `seed` is for the waits.
+    /// Makes a source; nothing is connected yet. `seed` is for the waits.
     ///
     /// # Errors
     ///
     /// Fails if the service's namespace is not known.
     pub fn new(
         access: ClusterAccess,
-        service: &KubernetesService,
-        settings: &KubernetesSettings,
-        (replica, probe_port): (&ReplicaSettings, Option<NonZeroU16>),
-        own: OwnAddresses,
+        setup: KubernetesSetup<'_>,
         seed: u64,
     ) -> Result<Self, String> {
-        let api = |access| Api::new(access);
-        Self::over(
-            api,
-            access,
-            service,
-            settings,
-            (replica, probe_port),
-            own,
-            seed,
-        )
+        let namespace = setup.namespace(&access)?;
+        Self::over(Api::new(access), namespace, setup, seed)
     }
 
     fn over(
-        api: impl FnOnce(ClusterAccess) -> Api,
-        access: ClusterAccess,
-        service: &KubernetesService,
-        settings: &KubernetesSettings,
-        (replica, probe_port): (&ReplicaSettings, Option<NonZeroU16>),
-        own: OwnAddresses,
+        api: Api,
+        namespace: String,
+        setup: KubernetesSetup<'_>,
         seed: u64,
     ) -> Result<Self, String> {
-        let namespaces = [&service.namespace, &settings.namespace, &access.namespace];
-        let namespace = namespaces.into_iter().flatten().next();
-        let namespace = namespace.cloned().ok_or_else(|| {
-            format!(
-                "the namespace of {service} is not known, because {} names none; write it before \
-                 the service (\"shop/{service}\"), or set kubernetes.namespace",
-                access.origin().display()
-            )
-        })?;
+        let KubernetesSetup {
+            service,
+            cluster,
+            replica,
+            probe_port,
+            own,
+        } = setup;
         let tls = replica.tls.as_ref();
-        let server_name = tls
-            .and_then(|tls| tls.server_name.clone())
-            .or_else(|| ServerName::try_from(format!("{}.{namespace}.svc", service.name)).ok());
+        let own_name = || ServerName::try_from(format!("{}.{namespace}.svc", service.name)).ok();
+        let server_name = tls.and_then(|tls| tls.server_name.clone());
         let server_name = server_name
+            .or_else(own_name)
             .ok_or_else(|| format!("{service} is no name that a certificate can have"))?;
-        let probe_port = probe_port.map(PodPort::Number);
         let place = OwnPlace {
-            zone: settings.zone.clone(),
-            node: settings.node.clone(),
+            zone: cluster.zone.clone(),
+            node: cluster.node.clone(),
         };
-        let follower = SliceFollower::new(api(access), &namespace, &service.name, place, seed);
+        let probe_port = probe_port.map(PodPort::Number);
         Ok(Self {
             rules: Rules {
                 port: service.port.clone(),
-                probe_port: probe_port.or_else(|| settings.probe_port.clone()),
-                topology: settings.topology,
+                probe_port: probe_port.or_else(|| cluster.probe_port.clone()),
+                topology: cluster.topology,
             },
+            follower: SliceFollower::new(api, &namespace, &service.name, place, seed),
             service: KubernetesService {
                 namespace: Some(namespace.clone()),
                 ..service.clone()
@@ -131,7 +129,6 @@ impl KubernetesSource {
             protocol: replica.protocol,
             has_tls: tls.is_some(),
             own,
-            follower,
             remarks: Vec::new(),
         })
     }
@@ -229,6 +226,26 @@ impl KubernetesSource {
             weight: 1,
             tier: 0,
         }
+    }
+}
+
+impl KubernetesSetup<'_> {
+    /// The service's namespace: its own, that of the settings, or that of the access.
+    fn namespace(&self, access: &ClusterAccess) -> Result<String, String> {
+        let service = self.service;
+        let namespaces = [
+            &service.namespace,
+            &self.cluster.namespace,
+            &access.namespace,
+        ];
+        let namespace = namespaces.into_iter().flatten().next();
+        namespace.cloned().ok_or_else(|| {
+            format!(
+                "the namespace of {service} is not known, because {} names none; write it before \
+                 the service (\"shop/{service}\"), or set kubernetes.namespace",
+                access.origin().display()
+            )
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which endpoints of a service get requests: kube-proxy's rules, without I/O.
+//! Selects the endpoints of a service that get requests, by kube-proxy's rules and without I/O.
 //!
 //! They follow `CategorizeEndpoints` and `topologyModeFromHints` of kube-proxy
 //! (`pkg/proxy/topology.go`, 1.37) for services of type cluster. Ready endpoints are used. If none
@@ -108,7 +108,7 @@ fn rank(endpoint: &Endpoint) -> u8 {
     }
 }
 
-/// Which ready endpoints the hints leave.
+/// The ready endpoints that the hints leave.
 fn by_hints<'s>(all: impl Iterator<Item = &'s Endpoint> + Clone) -> fn(&Endpoint) -> bool {
     let ready = all.filter(|endpoint| endpoint.is_ready);
     let decides = |hint: fn(&Endpoint) -> Hint| {

@@ -5,9 +5,11 @@
 //! addresses only the first counts, as in kube-proxy; hints are reduced to whether they name the
 //! place of this proxy, so a kept endpoint has a bounded size.
 
+use core::fmt;
 use core::net::IpAddr;
 use core::num::NonZeroU16;
 use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use slackwater_config::PodPort;
 use std::collections::BTreeMap;
 
@@ -28,8 +30,8 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 pub(super) struct List {
     #[serde(default)]
     pub(super) metadata: Metadata,
-    #[serde(default)]
-    pub(super) items: Option<Vec<Object>>,
+    #[serde(default, deserialize_with = "items")]
+    pub(super) items: Vec<Object>,
 }
 
 /// One line of a watch.
@@ -48,10 +50,10 @@ pub(super) struct Object {
     pub(super) metadata: Metadata,
     #[serde(default)]
     address_type: Option<String>,
-    #[serde(default)]
-    endpoints: Option<Vec<RawEndpoint>>,
-    #[serde(default)]
-    ports: Option<Vec<RawPort>>,
+    #[serde(default, deserialize_with = "endpoints")]
+    endpoints: Vec<RawEndpoint>,
+    #[serde(default, deserialize_with = "ports")]
+    ports: Vec<RawPort>,
     #[serde(default)]
     pub(super) code: Option<u16>,
     #[serde(default)]
@@ -136,6 +138,67 @@ struct RawPort {
     app_protocol: Option<String>,
 }
 
+/// Reads the slices of a list; one more than fits shows that there are too many.
+fn items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Object>, D::Error> {
+    Collect::of(SLICES_MAX + 1, |_| true).read(deserializer)
+}
+
+/// Reads endpoints with an address; one more than fits shows that there are too many.
+fn endpoints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RawEndpoint>, D::Error> {
+    let has_address = |it: &RawEndpoint| it.addresses.as_ref().is_some_and(|all| !all.is_empty());
+    Collect::of(ENDPOINTS_MAX + 1, has_address).read(deserializer)
+}
+
+fn ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RawPort>, D::Error> {
+    Collect::of(PORTS_MAX, |_| true).read(deserializer)
+}
+
+/// Reads a list or `null`, and keeps a bounded number of its elements: a short text of many empty
+/// elements would take a lot of memory.
+struct Collect<T> {
+    max: usize,
+    is_kept: fn(&T) -> bool,
+}
+
+impl<T> Collect<T> {
+    const fn of(max: usize, is_kept: fn(&T) -> bool) -> Self {
+        Self { max, is_kept }
+    }
+
+    fn read<'de, D>(self, deserializer: D) -> Result<Vec<T>, D::Error>
+    where
+        T: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Collect<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_unit<E>(self) -> Result<Vec<T>, E> {
+        Ok(Vec::new())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut kept = Vec::new();
+        while kept.len() < self.max {
+            match list.next_element()? {
+                Some(element) if (self.is_kept)(&element) => kept.push(element),
+                Some(_) => (),
+                None => return Ok(kept),
+            }
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(kept)
+    }
+}
+
 /// The place of this proxy in the cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnPlace {
@@ -212,14 +275,12 @@ impl Slice {
             Some("IPv6") => Family::V6,
             _ => Family::Other,
         };
-        let ports = object.ports.unwrap_or_default().into_iter();
-        let endpoints = object.endpoints.unwrap_or_default().into_iter();
+        let endpoints = object.endpoints.into_iter();
+        let endpoints = endpoints.filter_map(|raw| Endpoint::of(raw, family, place));
         Self {
             family,
-            ports: ports.take(PORTS_MAX).filter_map(SlicePort::of).collect(),
-            endpoints: endpoints
-                .filter_map(|raw| Endpoint::of(raw, family, place))
-                .collect(),
+            ports: object.ports.into_iter().filter_map(SlicePort::of).collect(),
+            endpoints: endpoints.collect(),
         }
     }
 

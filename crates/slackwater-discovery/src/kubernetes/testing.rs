@@ -19,12 +19,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
 use serde_json::{Value, json};
 use std::io;
+use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 
 /// A server, which stops when it is dropped.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub struct ApiServer {
     /// Where it listens; `None` in memory.
     pub address: Option<SocketAddr>,
     requests: mpsc::UnboundedReceiver<Asked>,
-    tasks: Vec<JoinHandle<()>>,
+    task: JoinHandle<()>,
 }
 
 /// A request that waits for its response.
@@ -69,28 +72,53 @@ impl Body for Pieces {
 impl ApiServer {
     /// Serves on loopback.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    /// Serves at an address, such as that of a server before.
+    pub async fn start_at(address: SocketAddr) -> Self {
+        Self::serve(address, None).await
+    }
+
+    /// Serves on loopback over TLS.
+    pub async fn start_tls(config: Arc<ServerConfig>) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self::serve(address, Some(TlsAcceptor::from(config))).await
+    }
+
+    async fn serve(address: SocketAddr, tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind(address).await.expect("a socket");
         let address = listener.local_addr().expect("bound");
         let (sender, requests) = mpsc::unbounded_channel();
-        let accept = tokio::spawn(async move {
-            let mut connections = tokio::task::JoinSet::new();
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let _ = stream.set_nodelay(true);
-                connections.spawn(serve(stream, sender.clone()));
+                let (sender, tls) = (sender.clone(), tls.clone());
+                connections.spawn(async move {
+                    match tls {
+                        None => serve(stream, sender).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serve(stream, sender).await;
+                            }
+                        }
+                    }
+                });
             }
         });
         Self {
             address: Some(address),
             requests,
-            tasks: vec![accept],
+            task,
         }
     }
 
     /// Serves the pipes that arrive in a channel.
     pub fn in_memory(mut pipes: mpsc::UnboundedReceiver<DuplexStream>) -> Self {
         let (sender, requests) = mpsc::unbounded_channel();
-        let accept = tokio::spawn(async move {
-            let mut connections = tokio::task::JoinSet::new();
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
             while let Some(stream) = pipes.recv().await {
                 connections.spawn(serve(stream, sender.clone()));
             }
@@ -98,7 +126,7 @@ impl ApiServer {
         Self {
             address: None,
             requests,
-            tasks: vec![accept],
+            task,
         }
     }
 
@@ -120,9 +148,7 @@ pub fn kubeconfig(url: &str) -> String {
 
 impl Drop for ApiServer {
     fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
+        self.task.abort();
     }
 }
 

@@ -1,7 +1,9 @@
 //! Tests of the source against an API server in memory, with time that is paused: lists, watches
-//! and what replicas become of them. What goes wrong is in `faults`.
+//! and what replicas become of them. What goes wrong is in `faults`; `tls`
+//! connects over TLS.
 
 mod faults;
+mod tls;
 
 use super::api::{Dial, Stream};
 use super::testing::{ApiServer, Sending, endpoint, kubeconfig, list, slice};
@@ -31,11 +33,11 @@ fn settings() -> KubernetesSettings {
     }
 }
 
-fn service(text: (&str, PodPort)) -> KubernetesService {
+fn web_service() -> KubernetesService {
     KubernetesService {
         namespace: None,
-        name: text.0.to_owned(),
-        port: text.1,
+        name: "web".to_owned(),
+        port: PodPort::Name("http".to_owned()),
     }
 }
 
@@ -63,20 +65,18 @@ impl Cluster {
             }
             .boxed()
         });
-        let web = service(("web", PodPort::Name("http".to_owned())));
-        let own = OwnAddresses::new(["10.0.0.99:80".parse().expect("an address")]);
-        let source = KubernetesSource::over(
-            |access| Api::over(access, dial),
-            access,
-            &web,
-            settings,
-            (replica, probe_port),
-            own,
-            7,
-        );
+        let setup = KubernetesSetup {
+            service: &web_service(),
+            cluster: settings,
+            replica,
+            probe_port,
+            own: OwnAddresses::new(["10.0.0.99:80".parse().expect("an address")]),
+        };
+        let namespace = setup.namespace(&access).expect("a namespace");
+        let source = KubernetesSource::over(Api::over(access, dial), namespace, setup, 7);
         Self {
             server: ApiServer::in_memory(incoming),
-            source: source.expect("a namespace"),
+            source: source.expect("a service"),
             folder,
         }
     }
@@ -284,7 +284,7 @@ async fn without_streaming_lists_pages_are_listed_and_then_watched() {
                 let asked = server.asked().await;
                 assert!(!asked.is_watch(), "{way}");
                 assert!(
-                    asked.target.ends_with("%3Dweb&limit=50"),
+                    asked.target.ends_with("%3Dweb&limit=20"),
                     "{}",
                     asked.target
                 );
@@ -292,7 +292,7 @@ async fn without_streaming_lists_pages_are_listed_and_then_watched() {
                 page["metadata"]["continue"] = json!("a/b=");
                 asked.answer(200, &page);
                 let asked = server.asked().await;
-                assert!(asked.target.ends_with("&limit=50&continue=a%2Fb%3D"));
+                assert!(asked.target.ends_with("&limit=20&continue=a%2Fb%3D"));
                 let more = slice("web-def", 6, 80, &[endpoint("10.0.0.2", "web-2")]);
                 asked.answer(200, &list(8, &[more]));
                 watch
@@ -314,7 +314,7 @@ async fn without_streaming_lists_pages_are_listed_and_then_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_an_empty_list_and_no_slice_a_failure() {
+async fn no_pod_is_an_empty_list_and_no_slice_a_failure() {
     let (mut cluster, watch) = Cluster::watching(&[1]).await;
     let (fleet, ()) = cluster
         .next(async |_| watch.event("MODIFIED", &web(11, &[])))
@@ -455,15 +455,21 @@ async fn the_namespace_is_that_of_the_service_the_settings_or_the_access() {
         let access = ClusterAccess::read(Some(file)).expect("a kubeconfig");
         let pods = KubernetesService {
             namespace: of_service.map(str::to_owned),
-            ..service(("web", PodPort::Number(NonZeroU16::MIN)))
+            port: PodPort::Number(NonZeroU16::MIN),
+            ..web_service()
         };
         let settings = KubernetesSettings {
             namespace: of_settings.map(str::to_owned),
             ..settings()
         };
-        let (replica, own) = (ReplicaSettings::default(), OwnAddresses::new([]));
-        let made = KubernetesSource::new(access, &pods, &settings, (&replica, None), own, 1);
-        made.map(|source| source.name())
+        let setup = KubernetesSetup {
+            service: &pods,
+            cluster: &settings,
+            replica: &ReplicaSettings::default(),
+            probe_port: None,
+            own: OwnAddresses::new([]),
+        };
+        KubernetesSource::new(access, setup, 1).map(|source| source.name())
     };
     let is = |namespace: &str| Ok(format!("kubernetes {namespace}/web:1"));
     assert_eq!(name(&here, Some("a"), Some("b")), is("a"));

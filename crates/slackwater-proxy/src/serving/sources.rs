@@ -9,9 +9,9 @@ use slackwater_config::Fault;
 #[cfg(feature = "kubernetes")]
 use slackwater_config::{ClusterAccess, KubernetesService, KubernetesSettings};
 use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig};
-#[cfg(feature = "kubernetes")]
-use slackwater_discovery::KubernetesSource;
 use slackwater_discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver};
+#[cfg(feature = "kubernetes")]
+use slackwater_discovery::{KubernetesSetup, KubernetesSource};
 use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -104,9 +104,14 @@ impl Sources<'_> {
         let access = ClusterAccess::read(self.kubernetes.kubeconfig.as_deref());
         let access = access.map_err(|mistakes| mistakes.fault_in(&of))?;
         let seed = RandomState::new().build_hasher().finish();
-        let replica = (&service.replica, service.probe.port);
-        let own = self.own.clone();
-        let source = KubernetesSource::new(access, pods, self.kubernetes, replica, own, seed);
+        let setup = KubernetesSetup {
+            service: pods,
+            cluster: self.kubernetes,
+            replica: &service.replica,
+            probe_port: service.probe.port,
+            own: self.own.clone(),
+        };
+        let source = KubernetesSource::new(access, setup, seed);
         let source = source.map_err(|why| Fault::runtime(format!("{of}: {why}")))?;
         Ok(Opened::Kubernetes(Box::new(source)))
     }

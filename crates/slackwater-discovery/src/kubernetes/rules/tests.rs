@@ -113,7 +113,7 @@ fn kube_proxy(endpoints: &[Given], zone: &str, node: &str) -> Vec<usize> {
 #[test]
 fn conditions_and_hints_select_as_in_kube_proxy() {
     const CONDITIONS: [Option<bool>; 3] = [None, Some(true), Some(false)];
-    const PLACES: [Option<&[&str]>; 4] = [None, Some(&[]), Some(&["a", "n1"]), Some(&["b", "n2"])];
+    const PLACES: [Option<&[&str]>; 3] = [None, Some(&["a", "n1"]), Some(&["b", "n2"])];
     let mut all = Vec::new();
     for ready in CONDITIONS {
         for serving in CONDITIONS {
@@ -151,7 +151,7 @@ fn conditions_and_hints_select_as_in_kube_proxy() {
         let found = found.iter().map(|it| it.address.to_string());
         assert_eq!(found.collect::<Vec<_>>(), expected, "{given:?}");
     };
-    // Every endpoint alone, every pair, and every 11th of the triples.
+    // Every endpoint alone, every pair, and one of 2003 triples.
     let count = all.len();
     for one in 0..count {
         compare(&[one]);
@@ -159,13 +159,22 @@ fn conditions_and_hints_select_as_in_kube_proxy() {
             compare(&[one, two]);
         }
     }
-    for triple in (0..count * count * count).step_by(1009) {
+    for triple in (0..count * count * count).step_by(2003) {
         compare(&[
             triple % count,
             triple / count % count,
             triple / count / count,
         ]);
     }
+}
+
+#[test]
+fn hints_without_a_name_are_none() {
+    let named = json!({"addresses": ["10.0.0.1"], "hints": {"forZones": [{"name": "a"}]}});
+    let empty = json!({"addresses": ["10.0.0.2"], "hints": {"forZones": [], "forNodes": []}});
+    let slices = [parse(&testing::slice("s", 1, 80, &[named, empty]))];
+    let both = ["10.0.0.1:80", "10.0.0.2:80"];
+    assert_eq!(addresses(&slices, &by_name("http")), both);
 }
 
 #[test]

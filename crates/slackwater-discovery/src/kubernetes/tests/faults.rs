@@ -222,7 +222,7 @@ async fn an_endless_event_is_refused() {
             }
         })
         .await;
-    assert!(failure(fleet).contains("sent an event of more than 8388608 bytes"));
+    assert!(failure(fleet).contains("sent an event of more than 4194304 bytes"));
     timeout(SECOND, watch.closed())
         .await
         .expect("the connection is closed");
@@ -261,6 +261,18 @@ async fn more_than_10_000_endpoints_are_refused() {
             server.asked().await.refuse(400, "");
             let items = [part("a", 0, 6000), part("b", 6000, 4001)];
             server.asked().await.answer(200, &list(20, &items));
+        })
+        .await;
+    assert!(failure(fleet).contains("the service has 10001 endpoints and more"));
+    // Of one slice, no more than that is kept.
+    let (fleet, ()) = cluster
+        .next(async |server| {
+            let many = "{\"addresses\":[\"10.0.0.1\"]},".repeat(ENDPOINTS_MAX + 100);
+            let text = format!(
+                "{{\"items\":[{{\"metadata\":{{\"name\":\"a\"}},\"addressType\":\"IPv4\",\
+                 \"endpoints\":[{{}},{many}{{}}]}}]}}"
+            );
+            server.asked().await.send(200).text(&text);
         })
         .await;
     assert!(failure(fleet).contains("the service has 10001 endpoints and more"));
@@ -319,6 +331,15 @@ async fn lists_that_are_none_are_refused() {
         })
         .await;
     assert!(failure(fleet).contains("sent no valid list: byte 1 of line 1"));
+    let (fleet, ()) = cluster
+        .next(async |server| {
+            let sending = server.asked().await.send(200);
+            for _ in 0..17 {
+                sending.text(&" ".repeat(1 << 20));
+            }
+        })
+        .await;
+    assert!(failure(fleet).contains("sent no whole list: length limit exceeded"));
     let (fleet, ()) = cluster
         .next(async |server| {
             let nameless = json!({"metadata": {"resourceVersion": "1"}, "items": [{}]});
