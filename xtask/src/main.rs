@@ -99,7 +99,7 @@ cargo xtask CHORE
   release what people install, into target/dist: static programs, archives, Debian packages, container images, lists of what
           is in them, checksums (40 minutes; --verify: builds twice and compares; --short: with this machine's own build, a
           minute once that is built)
-          [--short] [--verify] [--target TRIPLE ...] [--out FOLDER]
+          [--short [--slackwater FILE]] [--verify] [--target TRIPLE ...] [--out FOLDER]
   results the simulator's figures for publication, into results/sim; needs a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";

@@ -111,7 +111,7 @@ fn run(options: &Options) -> Result<(), String> {
         say(
             "skipped: the static programs, which take 40 minutes; the files are of this machine's own build and only for this check",
         );
-        build_here(&source)?
+        build_here(&source, options.slackwater.as_deref())?
     } else {
         if source.is_changed {
             return Err(
@@ -167,9 +167,12 @@ fn build_all(source: &Source, options: &Options) -> Result<Vec<Build>, String> {
 }
 
 /// The program of this machine, in place of all others.
-fn build_here(source: &Source) -> Result<Vec<Build>, String> {
+fn build_here(source: &Source, program: Option<&Path>) -> Result<Vec<Build>, String> {
     let what = (target::host()?, Variant::Full);
-    let binary = read(&compile::build_quickly(source, what.1)?)?;
+    let binary = match program {
+        Some(program) => read(program)?,
+        None => read(&compile::build_quickly(source, what.1)?)?,
+    };
     Ok(vec![describe(source, what, binary)?])
 }
 

@@ -4,8 +4,7 @@ use crate::target::{TARGETS, Target};
 use std::path::PathBuf;
 
 /// How the chore is called.
-pub(crate) const USAGE: &str =
-    "cargo xtask release [--short] [--verify] [--target TRIPLE ...] [--out FOLDER]";
+pub(crate) const USAGE: &str = "cargo xtask release [--short [--slackwater FILE]] [--verify] [--target TRIPLE ...] [--out FOLDER]";
 
 /// The options.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,6 +15,8 @@ pub(crate) struct Options {
     pub(crate) verify: bool,
     pub(crate) targets: Vec<Target>,
     pub(crate) out: Option<PathBuf>,
+    /// A program for `--short` that has been built already.
+    pub(crate) slackwater: Option<PathBuf>,
 }
 
 /// Reads the arguments.
@@ -29,6 +30,7 @@ pub(crate) fn parse(arguments: &[&str]) -> Result<Options, String> {
         verify: false,
         targets: Vec::new(),
         out: None,
+        slackwater: None,
     };
     let mut rest = arguments.iter();
     while let Some(&argument) = rest.next() {
@@ -54,6 +56,12 @@ pub(crate) fn parse(arguments: &[&str]) -> Result<Options, String> {
                     .ok_or("--out: found nothing, expected a folder")?;
                 options.out = Some(PathBuf::from(folder));
             }
+            "--slackwater" => {
+                let file = rest
+                    .next()
+                    .ok_or("--slackwater: found nothing, expected a file")?;
+                options.slackwater = Some(PathBuf::from(file));
+            }
             _ => return Err(format!("{USAGE}\nunknown: {argument}")),
         }
     }
@@ -61,6 +69,9 @@ pub(crate) fn parse(arguments: &[&str]) -> Result<Options, String> {
         return Err(
             "--short builds for this machine alone, without --verify and --target".to_owned(),
         );
+    }
+    if options.slackwater.is_some() && !options.short {
+        return Err("--slackwater is for --short: a release compiles its programs".to_owned());
     }
     if options.targets.is_empty() {
         options.targets = TARGETS.to_vec();
@@ -87,6 +98,7 @@ mod tests {
             (&["--target"], "--target: found nothing"),
             (&["--out"], "--out: found nothing"),
             (&["--fast"], "unknown: --fast"),
+            (&["--slackwater", "a"], "--slackwater is for --short"),
             (
                 &["--short", "--verify"],
                 "--short builds for this machine alone",
