@@ -18,6 +18,7 @@ mod output;
 mod peers;
 mod promtool;
 mod provenance;
+mod release;
 mod report;
 mod results;
 mod room;
@@ -102,6 +103,10 @@ cargo xtask CHORE
   site    the documentation as a site that works offline, into target/site; fails if a page is not listed, a link leads
           nowhere or a page loads something from elsewhere (two minutes to build it the first time, then seconds)
           [FOLDER | --check]
+  release what people install, into target/dist: static programs, archives, Debian packages, container images, lists of what
+          is in them, checksums (40 minutes; --verify: builds twice and compares; --short: with this machine's own build, a
+          minute once that is built)
+          [--short [--slackwater FILE]] [--verify] [--target TRIPLE ...] [--out FOLDER]
   results the simulator's figures for publication, into results/sim; needs a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -128,6 +133,7 @@ fn main() -> ExitCode {
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["site", ref options @ ..] => site::run(options),
+        ["release", ref options @ ..] => release::run(options),
         ["siege", ref options @ ..] => siege::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),
