@@ -93,9 +93,9 @@ impl core::fmt::Display for KubernetesService {
 }
 
 named! {
-    /// Which endpoints of a service are used.
+    /// The endpoints of a service that are used.
     pub enum Topology {
-        /// Those whose hints name this proxy's node or zone, if the cluster set hints; all without.
+        /// The endpoints whose hints name this proxy's node or zone; all, if the cluster set no hints.
         Hints = "hints",
         /// All.
         Ignore = "ignore",

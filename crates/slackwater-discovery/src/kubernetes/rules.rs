@@ -51,7 +51,7 @@ pub(super) fn select<'s>(
         .clone()
         .filter(|slice| slice.family != Family::Other && !slice.endpoints.is_empty());
     let with_port = |slice: &'s Slice| {
-        let port = slice.port(&rules.port).filter(|port| port.is_tcp)?;
+        let port = slice.tcp_port(&rules.port)?;
         Some((slice, port))
     };
     let found: Vec<_> = usable.clone().filter_map(with_port).collect();

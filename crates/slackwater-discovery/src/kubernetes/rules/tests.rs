@@ -266,6 +266,7 @@ fn ports_are_found_by_name_or_number_in_each_slice() {
     let old = with_ports(
         "10.0.0.1",
         json!([
+            {"name": "quic", "port": 80, "protocol": "UDP"},
             {"name": "http", "port": 80, "appProtocol": "kubernetes.io/h2c"},
             {"name": "grpc", "port": 90, "protocol": "TCP"},
             {"name": "slackwater-probe", "port": 99, "protocol": "UDP"}

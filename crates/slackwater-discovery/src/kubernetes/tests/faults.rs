@@ -127,7 +127,7 @@ async fn statuses_say_what_is_missing_and_the_source_keeps_trying() {
         })
         .await;
     assert_eq!(names(&fleet), expected(&[1]));
-    // And the other way round: what was listed stays valid.
+    // The other way round, what was listed stays valid.
     let (fleet, ()) = cluster
         .next(async |server| server.asked().await.refuse(403, ""))
         .await;
@@ -264,7 +264,7 @@ async fn more_than_10_000_endpoints_are_refused() {
         })
         .await;
     assert!(failure(fleet).contains("the service has 10001 endpoints and more"));
-    // Of one slice, no more than that is kept.
+    // No more than that is kept of one slice.
     let (fleet, ()) = cluster
         .next(async |server| {
             let many = "{\"addresses\":[\"10.0.0.1\"]},".repeat(ENDPOINTS_MAX + 100);
