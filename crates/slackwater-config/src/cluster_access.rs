@@ -136,9 +136,10 @@ impl ClusterAccess {
                     .to_owned(),
             ));
         }
-        let host = match host.contains(':') {
-            true => format!("[{host}]"),
-            false => host,
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host
         };
         let port = if port.is_empty() { "443" } else { &port };
         let url = format!("https://{host}:{port}");
@@ -419,9 +420,10 @@ impl Cluster {
             .ok_or_else(|| config.mistake(at, "server", format!("is missing, {EXPECTED}")))?;
         let server = Endpoint::parse(&written).ok_or_else(|| {
             // Before an `@` there may be a password.
-            let told = match written.contains('@') {
-                true => format!("has a user, {EXPECTED}"),
-                false => format!("found {written:?}, {EXPECTED}"),
+            let told = if written.contains('@') {
+                format!("has a user, {EXPECTED}")
+            } else {
+                format!("found {written:?}, {EXPECTED}")
             };
             config.mistake(at, "server", told)
         })?;

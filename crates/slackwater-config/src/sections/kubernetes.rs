@@ -5,7 +5,7 @@
 //! and a service may appear later.
 
 use super::files::{file_name, read_file_name};
-use super::otel_variables::Variables;
+use super::variables::Variables;
 use crate::table::{self, FILE, Judge, Kind, Maybe, Meaning, Written, named, settings};
 use crate::toml_reader::values::{Unfit, nonzero, quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Remark, Severity};
@@ -129,9 +129,10 @@ settings! {
 const NAMESPACE: Written<String> = Written {
     what: "a namespace",
     expected: "a namespace of at most 63 lower-case letters, digits and hyphens",
-    parse: |written| match is_label(written) {
-        true => Ok(written.to_owned()),
-        false => Err(Unfit::Range),
+    parse: |written| {
+        is_label(written)
+            .then(|| written.to_owned())
+            .ok_or(Unfit::Range)
     },
     text: String::clone,
 };
@@ -139,9 +140,10 @@ const NAMESPACE: Written<String> = Written {
 const PLACE: Written<String> = Written {
     what: "a name",
     expected: "a name of at most 253 letters, digits, hyphens, dots and underscores",
-    parse: |written| match is_place(written) {
-        true => Ok(written.to_owned()),
-        false => Err(Unfit::Range),
+    parse: |written| {
+        is_place(written)
+            .then(|| written.to_owned())
+            .ok_or(Unfit::Range)
     },
     text: String::clone,
 };

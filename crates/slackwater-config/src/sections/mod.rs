@@ -29,7 +29,6 @@ mod listeners;
 mod log;
 mod model;
 mod network;
-mod otel_variables;
 mod overrides;
 mod pages;
 mod passive_health;
@@ -49,6 +48,7 @@ mod server_process;
 mod services;
 mod show;
 mod sticky;
+mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -56,6 +56,7 @@ mod tie;
 mod tls;
 mod tracing;
 mod upgrade_protocols;
+mod variables;
 
 pub use address::{OwnAddresses, ReplicaAddress, unreachable};
 pub use admin::{AdminSettings, AdminToken};
@@ -78,7 +79,6 @@ pub use model::{
     Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,
 };
 pub use network::Network;
-pub use otel_variables::Variables;
 pub use overrides::Overrides;
 pub use pages::{agent_json_schema, json_schema, restart_keys};
 pub use passive_health::read_played_health;
@@ -94,6 +94,8 @@ pub use server_process::ServerProcess;
 pub use tie::{TieDelay, TyingSettings};
 pub use tls::ListenerTls;
 pub use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
+pub use variables::Variables;
+pub use variables::Variables;
 
 pub use sticky::{SameSite, StickyBy, StickySettings};
 

@@ -44,7 +44,7 @@ pub(super) struct NoPort(pub(super) String);
 ///
 /// Fails if there are endpoints, and none has the port.
 pub(super) fn select<'s>(
-    slices: impl Iterator<Item = &'s Slice> + Clone,
+    slices: &(impl Iterator<Item = &'s Slice> + Clone),
     rules: &Rules,
 ) -> Result<Vec<Selected<'s>>, NoPort> {
     let usable = slices
