@@ -56,7 +56,6 @@ mod tie;
 mod tls;
 mod tracing;
 mod upgrade_protocols;
-mod variables;
 
 pub use address::{OwnAddresses, ReplicaAddress, unreachable};
 pub use admin::{AdminSettings, AdminToken};
@@ -94,7 +93,6 @@ pub use server_process::ServerProcess;
 pub use tie::{TieDelay, TyingSettings};
 pub use tls::ListenerTls;
 pub use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
-pub use variables::Variables;
 pub use variables::Variables;
 
 pub use sticky::{SameSite, StickyBy, StickySettings};
