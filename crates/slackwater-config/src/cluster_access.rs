@@ -16,7 +16,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// Where a pod finds its service account.
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const POD_CREDENTIALS: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A text in a file, or one that the kubeconfig itself contains.
 #[derive(Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl ClusterAccess {
     pub fn read(kubeconfig: Option<&Path>) -> Result<Self, Mistakes> {
         let read = match kubeconfig {
             Some(file) => Self::of_kubeconfig(file),
-            None => Self::of_pod(Path::new(SERVICE_ACCOUNT), |name| std::env::var(name).ok()),
+            None => Self::of_pod(Path::new(POD_CREDENTIALS), |name| std::env::var(name).ok()),
         };
         read.map_err(|mistake| Mistakes::new(vec![mistake]))
     }
@@ -136,9 +136,10 @@ impl ClusterAccess {
                     .to_owned(),
             ));
         }
-        let host = match host.contains(':') {
-            true => format!("[{host}]"),
-            false => host,
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host
         };
         let port = if port.is_empty() { "443" } else { &port };
         let url = format!("https://{host}:{port}");
@@ -418,7 +419,13 @@ impl Cluster {
         let written = filled(self.server)
             .ok_or_else(|| config.mistake(at, "server", format!("is missing, {EXPECTED}")))?;
         let server = Endpoint::parse(&written).ok_or_else(|| {
-            config.mistake(at, "server", format!("found {written:?}, {EXPECTED}"))
+            // Before an `@` there may be a password.
+            let told = if written.contains('@') {
+                format!("has a user, {EXPECTED}")
+            } else {
+                format!("found {written:?}, {EXPECTED}")
+            };
+            config.mistake(at, "server", told)
         })?;
         let name = filled(self.tls_server_name);
         let name = name.unwrap_or_else(|| server.host().to_owned());

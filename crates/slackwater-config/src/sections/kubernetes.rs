@@ -5,12 +5,14 @@
 //! and a service may appear later.
 
 use super::files::{file_name, read_file_name};
-use super::otel_variables::Variables;
-use crate::table::{self, FILE, Maybe, Written, named, settings};
-use crate::toml_reader::values::{Unfit, text};
+use super::variables::Variables;
+use crate::table::{self, FILE, Judge, Kind, Maybe, Meaning, Written, named, settings};
+use crate::toml_reader::values::{Unfit, nonzero, quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Remark, Severity};
 use core::num::NonZeroU16;
+use serde_json::json;
 use std::path::PathBuf;
+use toml::de::DeValue;
 
 /// The longest name of a service, a namespace or a port. RFC 1123 label.
 const LABEL_BYTES_MAX: usize = 63;
@@ -91,9 +93,9 @@ impl core::fmt::Display for KubernetesService {
 }
 
 named! {
-    /// Which endpoints of a service are used.
+    /// The endpoints of a service that are used.
     pub enum Topology {
-        /// Those whose hints name this proxy's node or zone, if the cluster set hints; all without.
+        /// The endpoints whose hints name this proxy's node or zone; all, if no hints are set.
         Hints = "hints",
         /// All.
         Ignore = "ignore",
@@ -117,7 +119,7 @@ settings! {
         /// kube-proxy.
         topology: Topology = Topology::Hints, table::Choice(Topology::NAMES);
         /// The slices' port for probes, for services without `probe.port`.
-        probe_port: Option<PodPort> = None, Maybe(PORT), "the port `slackwater-probe`, if there is one";
+        probe_port: Option<PodPort> = None, Maybe(NameOrNumber), "the port `slackwater-probe`, if there is one";
     } also {
         /// The kubeconfig; `None`: the pod's service account.
         kubeconfig: Option<PathBuf> = None;
@@ -127,9 +129,10 @@ settings! {
 const NAMESPACE: Written<String> = Written {
     what: "a namespace",
     expected: "a namespace of at most 63 lower-case letters, digits and hyphens",
-    parse: |written| match is_label(written) {
-        true => Ok(written.to_owned()),
-        false => Err(Unfit::Range),
+    parse: |written| {
+        is_label(written)
+            .then(|| written.to_owned())
+            .ok_or(Unfit::Range)
     },
     text: String::clone,
 };
@@ -137,21 +140,43 @@ const NAMESPACE: Written<String> = Written {
 const PLACE: Written<String> = Written {
     what: "a name",
     expected: "a name of at most 253 letters, digits, hyphens, dots and underscores",
-    parse: |written| match is_place(written) {
-        true => Ok(written.to_owned()),
-        false => Err(Unfit::Range),
+    parse: |written| {
+        is_place(written)
+            .then(|| written.to_owned())
+            .ok_or(Unfit::Range)
     },
     text: String::clone,
 };
 
-const PORT: Written<PodPort> = Written {
-    what: PORT_EXPECTED,
-    expected: PORT_EXPECTED,
-    parse: |written| PodPort::parse(written).ok_or(Unfit::Range),
-    text: PodPort::to_string,
-};
+/// A port by its name or its number.
+struct NameOrNumber;
 
-const PORT_EXPECTED: &str = "a port as a text, such as \"probe\" or \"9000\"";
+impl Kind<PodPort> for NameOrNumber {
+    fn read(&self, value: &DeValue<'_>) -> Result<PodPort, Unfit> {
+        match value.as_str() {
+            Some(written) => PodPort::parse(written).ok_or(Unfit::Range),
+            None => nonzero(value).map(PodPort::Number),
+        }
+    }
+
+    fn show(&self, port: &PodPort) -> Option<String> {
+        Some(match port {
+            PodPort::Number(number) => number.to_string(),
+            PodPort::Name(name) => quote(name),
+        })
+    }
+
+    fn meaning(&self, _: &Judge<'_, PodPort>) -> Meaning {
+        Meaning::of(
+            "a port such as `\"probe\"` or `9000`",
+            json!({"anyOf": [
+                {"type": "string"},
+                {"type": "integer", "minimum": 1, "maximum": u16::MAX}
+            ]}),
+        )
+        .expected("the name or the number of a port, such as \"probe\" or 9000")
+    }
+}
 
 /// Whether this is a label of RFC 1123.
 fn is_label(written: &str) -> bool {

@@ -29,7 +29,6 @@ mod listeners;
 mod log;
 mod model;
 mod network;
-mod otel_variables;
 mod overrides;
 mod pages;
 mod passive_health;
@@ -50,6 +49,7 @@ mod services;
 mod show;
 mod sticky;
 mod subset;
+mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -79,7 +79,6 @@ pub use model::{
     Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,
 };
 pub use network::Network;
-pub use otel_variables::Variables;
 pub use overrides::Overrides;
 pub use pages::{agent_json_schema, json_schema, restart_keys};
 pub use passive_health::read_played_health;
@@ -92,12 +91,12 @@ pub use request_id::{RequestIdSettings, holds_secrets};
 pub use retries::RetrySettings;
 pub use run_time::{SettingOverride, SettingOverrides};
 pub use server_process::ServerProcess;
+pub use sticky::{SameSite, StickyBy, StickySettings};
+pub use subset::SubsetSettings;
 pub use tie::{TieDelay, TyingSettings};
 pub use tls::ListenerTls;
 pub use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
-
-pub use sticky::{SameSite, StickyBy, StickySettings};
-pub use subset::SubsetSettings;
+pub use variables::Variables;
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

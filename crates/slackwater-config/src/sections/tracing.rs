@@ -5,8 +5,8 @@
 
 use super::collector_headers::CollectorHeaders;
 use super::files::{exposed, file_name, read_file_name};
-use super::otel_variables::{Variables, resource_definition};
 use super::tls::{identity_keys, read_ca, read_identity};
+use super::variables::{Variables, resource_definition};
 use crate::table::{
     self, Any, Choice, Described, FILE, MINUTE, STRING, Share, Span, Within, Written, millionths,
     named, settings,

@@ -193,7 +193,10 @@ impl Api {
             return ApiError::Outdated;
         }
         let body = timeout(HEAD_MAX, Limited::new(body, ERROR_BYTES_MAX).collect()).await;
-        let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes());
+        let body = body
+            .ok()
+            .and_then(Result::ok)
+            .map(http_body_util::Collected::to_bytes);
         let said = body.and_then(|body| serde_json::from_slice::<Object>(&body).ok());
         let said = said.and_then(|said| said.message).unwrap_or_default();
         self.refused(status.as_u16(), &said, verb)

@@ -111,7 +111,7 @@ mod tests {
         let line = lines.next().await.expect("in the limit");
         assert_eq!(line.map(|line| line.len()), Some(EVENT_BYTES_MAX + 1));
 
-        let frame = || Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[b'a'; 65_536])));
+        let frame = || Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'a'; 65_536])));
         let mut lines = Lines::new(StreamBody::new(stream::repeat_with(frame)));
         let told = lines.next().now_or_never().expect("at the limit");
         assert_eq!(

@@ -156,7 +156,7 @@ impl KubernetesSource {
             .collect();
         // One line stands for all slices of such a service.
         remarks.truncate(1);
-        let selected = select(slices.iter().map(|(_, slice)| slice), &self.rules);
+        let selected = select(&slices.iter().map(|(_, slice)| slice), &self.rules);
         let selected = selected.map_err(|NoPort(ports)| {
             format!(
                 "the EndpointSlices of {} have no TCP port {}; they have: {ports}",

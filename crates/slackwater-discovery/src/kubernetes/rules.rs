@@ -44,14 +44,14 @@ pub(super) struct NoPort(pub(super) String);
 ///
 /// Fails if there are endpoints, and none has the port.
 pub(super) fn select<'s>(
-    slices: impl Iterator<Item = &'s Slice> + Clone,
+    slices: &(impl Iterator<Item = &'s Slice> + Clone),
     rules: &Rules,
 ) -> Result<Vec<Selected<'s>>, NoPort> {
     let usable = slices
         .clone()
         .filter(|slice| slice.family != Family::Other && !slice.endpoints.is_empty());
     let with_port = |slice: &'s Slice| {
-        let port = slice.port(&rules.port).filter(|port| port.is_tcp)?;
+        let port = slice.tcp_port(&rules.port)?;
         Some((slice, port))
     };
     let found: Vec<_> = usable.clone().filter_map(with_port).collect();

@@ -284,12 +284,15 @@ impl Slice {
         }
     }
 
-    /// The port of this name or number.
+    /// The port of this name or number, of any protocol.
     pub(super) fn port(&self, wanted: &PodPort) -> Option<&SlicePort> {
-        self.ports.iter().find(|port| match wanted {
-            PodPort::Number(number) => port.number == *number,
-            PodPort::Name(name) => port.name == *name,
-        })
+        self.ports.iter().find(|port| port.is(wanted))
+    }
+
+    /// The TCP port of this name or number. A port of UDP may have the same number, and come first.
+    pub(super) fn tcp_port(&self, wanted: &PodPort) -> Option<&SlicePort> {
+        let mut ports = self.ports.iter();
+        ports.find(|port| port.is_tcp && port.is(wanted))
     }
 }
 
@@ -302,6 +305,13 @@ impl SlicePort {
             is_tcp: raw.protocol.is_none_or(|protocol| protocol == "TCP"),
             app_protocol: raw.app_protocol.and_then(short),
         })
+    }
+
+    fn is(&self, wanted: &PodPort) -> bool {
+        match wanted {
+            PodPort::Number(number) => self.number == *number,
+            PodPort::Name(name) => self.name == *name,
+        }
     }
 }
 

@@ -49,7 +49,7 @@ fn config(folder: &Folder) -> String {
         "listen = \"127.0.0.1:0\"\nworkers = 2\npolicy = \"round_robin\"\n\
          probe.transport = \"none\"\ndiscovery.warm_up = 0\n\
          discovery.kubernetes = \"shop/web:http\"\n[kubernetes]\nkubeconfig = {:?}\n",
-        folder.path("config")
+        folder.path("config").display()
     )
 }
 

@@ -30,7 +30,7 @@ fn by_name(port: &str) -> Rules {
 }
 
 fn addresses(slices: &[Slice], rules: &Rules) -> Vec<String> {
-    let selected = select(slices.iter(), rules).expect("the port exists");
+    let selected = select(&slices.iter(), rules).expect("the port exists");
     let selected = selected.iter();
     selected.map(|it| it.address.to_string()).collect()
 }
@@ -147,7 +147,7 @@ fn conditions_and_hints_select_as_in_kube_proxy() {
         let expected: Vec<_> = expected.map(|index| format!("10.0.0.{index}:80")).collect();
         let slices = chosen.iter().enumerate();
         let slices = slices.map(|(at, &index)| &parsed[at][index]);
-        let found = select(slices, &rules).expect("the port exists");
+        let found = select(&slices, &rules).expect("the port exists");
         let found = found.iter().map(|it| it.address.to_string());
         assert_eq!(found.collect::<Vec<_>>(), expected, "{given:?}");
     };
@@ -240,7 +240,8 @@ fn of_an_address_in_two_slices_the_more_available_endpoint_counts() {
     let leaving = json!({"addresses": ["10.0.0.1"],
         "conditions": {"ready": false, "serving": true, "terminating": true}});
     let ready = testing::endpoint("10.0.0.1", "web-1");
-    let slice = |endpoint: &Value| parse(&testing::slice("s", 1, 80, &[endpoint.clone()]));
+    let slice =
+        |endpoint: &Value| parse(&testing::slice("s", 1, 80, core::slice::from_ref(endpoint)));
     let rules = by_name("http");
     for (one, other, ends_ready) in [
         (&gone, &ready, true),
@@ -248,7 +249,7 @@ fn of_an_address_in_two_slices_the_more_available_endpoint_counts() {
         (&gone, &leaving, false),
     ] {
         for slices in [[slice(one), slice(other)], [slice(other), slice(one)]] {
-            let selected = select(slices.iter(), &rules).expect("the port exists");
+            let selected = select(&slices.iter(), &rules).expect("the port exists");
             assert_eq!(selected.len(), 1);
             assert_eq!(selected[0].endpoint.is_ready, ends_ready);
         }
@@ -266,6 +267,7 @@ fn ports_are_found_by_name_or_number_in_each_slice() {
     let old = with_ports(
         "10.0.0.1",
         json!([
+            {"name": "quic", "port": 80, "protocol": "UDP"},
             {"name": "http", "port": 80, "appProtocol": "kubernetes.io/h2c"},
             {"name": "grpc", "port": 90, "protocol": "TCP"},
             {"name": "slackwater-probe", "port": 99, "protocol": "UDP"}
@@ -280,7 +282,7 @@ fn ports_are_found_by_name_or_number_in_each_slice() {
     let all = [old, new, unnamed, null];
     let http = by_name("http");
     assert_eq!(addresses(&all, &http), ["10.0.0.1:80", "10.0.0.2:8080"]);
-    let selected = select(all.iter(), &http).expect("the port exists");
+    let selected = select(&all.iter(), &http).expect("the port exists");
     assert_eq!(selected[0].app_protocol, Some("kubernetes.io/h2c"));
     assert_eq!(selected[0].probe_port, NonZeroU16::new(99));
     assert_eq!(selected[1].probe_port, None);
@@ -293,7 +295,7 @@ fn ports_are_found_by_name_or_number_in_each_slice() {
         addresses(&all, &numbered),
         ["10.0.0.1:80", "10.0.0.3:80", "10.0.0.4:80"]
     );
-    let selected = select(all.iter(), &numbered).expect("the port exists");
+    let selected = select(&all.iter(), &numbered).expect("the port exists");
     assert!(
         selected
             .iter()
@@ -303,7 +305,7 @@ fn ports_are_found_by_name_or_number_in_each_slice() {
         probe_port: Some(PodPort::Name("grpc".to_owned())),
         ..http
     };
-    let selected = select(all.iter(), &named).expect("the port exists");
+    let selected = select(&all.iter(), &named).expect("the port exists");
     assert_eq!(selected[0].probe_port, NonZeroU16::new(90));
     assert_eq!(selected[1].probe_port, None);
 }
@@ -317,7 +319,7 @@ fn a_port_that_no_slice_has_is_reported_with_those_that_there_are() {
     ]);
     let slices = [parse(&slice)];
     for port in ["grpc", "all", "bad", "dns"] {
-        let missing = select(slices.iter(), &by_name(port)).expect_err(port);
+        let missing = select(&slices.iter(), &by_name(port)).expect_err(port);
         assert_eq!(missing, NoPort("90, http (80)".to_owned()));
     }
     // Without a ready pod the controller writes no ports.
@@ -434,7 +436,7 @@ proptest! {
             port: number.map_or(PodPort::Name("http".to_owned()), PodPort::Number),
             ..by_name("http")
         };
-        if let Ok(selected) = select(slices.iter(), &rules) {
+        if let Ok(selected) = select(&slices.iter(), &rules) {
             let mut seen: Vec<_> = selected.iter().map(|it| it.address).collect();
             prop_assert!(seen.is_sorted());
             seen.dedup();

@@ -122,11 +122,11 @@ async fn statuses_say_what_is_missing_and_the_source_keeps_trying() {
             server
                 .asked()
                 .await
-                .answer(200, &list(20, &[web(15, &[1])]))
+                .answer(200, &list(20, &[web(15, &[1])]));
         })
         .await;
     assert_eq!(names(&fleet), expected(&[1]));
-    // And the other way round: what was listed stays valid.
+    // The other way round, what was listed stays valid.
     let (fleet, ()) = cluster
         .next(async |server| server.asked().await.refuse(403, ""))
         .await;
@@ -263,7 +263,7 @@ async fn more_than_10_000_endpoints_are_refused() {
         })
         .await;
     assert!(failure(fleet).contains("the service has 10001 endpoints and more"));
-    // Of one slice, no more than that is kept.
+    // No more than that is kept of one slice.
     let (fleet, ()) = cluster
         .next(async |server| {
             let many = "{\"addresses\":[\"10.0.0.1\"]},".repeat(ENDPOINTS_MAX + 100);
@@ -417,7 +417,10 @@ async fn a_watch_that_ends_at_once_is_not_repeated_in_a_loop() {
         let (fleet, ()) = cluster.next(async |_| ()).await;
         assert!(failure(fleet).contains("ended the watch at once"));
     }
-    let first = waits.windows(2).map(|pair| pair[1] - pair[0]).next();
+    let first = waits
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]))
+        .next();
     assert!(first >= Some(SECOND * 4 / 5), "{waits:?}");
     assert!(waits[5] >= SECOND * 24, "{waits:?}");
 }

@@ -66,7 +66,7 @@ async fn both_sides_are_verified_by_the_authority_of_the_kubeconfig() {
     folder.write("ca.crt", &authority.pem());
     let (fleet, _watch) = tokio::join!(source.next(), async {
         let watch = server.asked().await.send(200);
-        watch.event("ADDED", &super::web(5, &[1]));
+        watch.event("ADDED", &web(5, &[1]));
         watch.initial_events_end(10);
         watch
     });

@@ -1,9 +1,9 @@
 //! Environment variables that set keys: OpenTelemetry's those of `[tracing]`, our own the place in
 //! a cluster and the number among its proxies.
 //!
-//! OpenTelemetry's names and formats are from the specification ("Environment Variable Specification", "OTLP
-//! Exporter Configuration"). Variables for traces take precedence over general ones. An empty
-//! variable counts as unset.
+//! OpenTelemetry's names and formats are from the specification ("Environment Variable
+//! Specification", "OTLP Exporter Configuration"). Variables for traces take precedence over
+//! general ones. An empty variable counts as unset.
 
 use super::collector_headers::{CollectorHeaders, read_field};
 use crate::toml_reader::values::{found, quantile};
