@@ -9,6 +9,7 @@ mod conformance;
 mod dashboard;
 mod folder;
 mod go;
+mod kubernetes;
 mod loopback;
 mod mutants;
 mod openapi;
@@ -17,6 +18,7 @@ mod output;
 mod peers;
 mod promtool;
 mod provenance;
+mod release;
 mod report;
 mod results;
 mod room;
@@ -87,6 +89,12 @@ cargo xtask CHORE
   go      format, lints and tests of the Go modules, with vectors and short fuzzing; skipped, with the reason, without Go
           (four minutes, the first time six). --million: also with new vectors of more than a million events
           [--short] [--fuzz RUNS] [--million]
+  kubernetes
+          the Helm charts on a real control plane: pods come, go and fail under load, the API server is down, rights are taken
+          away; as root, for network namespaces (six minutes; the first time builds Kubernetes with Go, half an hour)
+          --charts: only checks the charts; --write: only writes deploy/kubernetes from them (seconds)
+          [--charts | --write] [--short] [--case NAME] [--keep] [--slackwater FILE] [--programs FOLDER] [--old-etcd FILE]
+          [--record FILE] [--report FILE]
   openapi checks docs/reference/openapi.json with openapi-spec-validator (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: controls, keyboard, contrast, pictures, at 20 and at 1,000 replicas
@@ -95,6 +103,10 @@ cargo xtask CHORE
   site    the documentation as a site that works offline, into target/site; fails if a page is not listed, a link leads
           nowhere or a page loads something from elsewhere (two minutes to build it the first time, then seconds)
           [FOLDER | --check]
+  release what people install, into target/dist: static programs, archives, Debian packages, container images, lists of what
+          is in them, checksums (40 minutes; --verify: builds twice and compares; --short: with this machine's own build, a
+          minute once that is built)
+          [--short [--slackwater FILE]] [--verify] [--target TRIPLE ...] [--out FOLDER]
   results the simulator's figures for publication, into results/sim; needs a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -116,10 +128,12 @@ fn main() -> ExitCode {
         ["promtool", ref options @ ..] => promtool::run(options),
         ["mutants", ref options @ ..] => mutants::run(options),
         ["vectors", ref options @ ..] => vectors::run(options),
+        ["kubernetes", ref options @ ..] => kubernetes::run(options),
         ["go", ref options @ ..] => go::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["site", ref options @ ..] => site::run(options),
+        ["release", ref options @ ..] => release::run(options),
         ["siege", ref options @ ..] => siege::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),

@@ -1,11 +1,12 @@
 //! The steps of `cargo xtask test`, each a command that can be run by hand.
 //!
-//! Three steps need tools that not every machine has, and report when they are skipped: building
-//! the core for a target without an operating system, the Go modules, and testing a sample of the
-//! core's mutants.
+//! Four steps need tools that not every machine has, and report when they are skipped: building the
+//! core for a target without an operating system, the Helm charts, the Go modules, and testing a
+//! sample of the core's mutants.
 
 use crate::command::first_line;
 use crate::go;
+use crate::kubernetes;
 use crate::mutants;
 use crate::output::say;
 use crate::tidy;
@@ -60,6 +61,7 @@ pub(crate) fn test() -> Result<(), String> {
             "skipped: the core built for {BARE_TARGET}, which is not installed and which rustup cannot add"
         ));
     }
+    kubernetes::check_charts()?;
     go::run(&["--short"])?;
     mutants::sample()
 }

@@ -113,6 +113,8 @@ pub(crate) struct DiscoveryStatus {
     pub(crate) source: String,
     pub(crate) answered_at_ms: Option<u64>,
     pub(crate) failure: Option<String>,
+    #[serde(default)]
+    pub(crate) listed: usize,
     pub(crate) changes: u64,
     pub(crate) failures: u64,
     pub(crate) xds: Option<XdsStatus>,
@@ -475,6 +477,7 @@ impl From<&SourceState> for DiscoveryStatus {
             source: state.source.clone(),
             answered_at_ms: state.answered_at.map(since_epoch_ms),
             failure: state.failure.clone(),
+            listed: state.listed,
             changes: state.changes,
             failures: state.failures,
             xds: state.xds.as_ref().map(XdsStatus::from),

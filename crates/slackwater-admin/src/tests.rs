@@ -85,6 +85,7 @@ pub(crate) fn facts() -> Facts {
                 failure: Some("fleet.json:1:2: syntax: expected value".to_owned()),
                 changes: 2,
                 failures: 1,
+                listed: 5,
                 xds: Some(xds_state()),
             }),
             replicas: (1..=5)

@@ -10,6 +10,7 @@
 //! | TOML read key by key: every mistake with its line | [`toml_reader`] |
 //! | which requests are meant, and what becomes of them | [`routes`] |
 //! | certificates, keys and authorities | [`tls`] |
+//! | a cluster's API and the credentials for it | `cluster_access` |
 //!
 //! Host names are resolved and files are read while a configuration is loaded. After that it is a
 //! plain value. This crate has no sockets, no tasks, and nothing that follows a file or a name when
@@ -17,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cluster_access;
 mod fault;
 pub mod routes;
 pub mod sections;
@@ -26,5 +28,6 @@ pub mod testing;
 pub mod tls;
 pub mod toml_reader;
 
+pub use cluster_access::ClusterAccess;
 pub use fault::Fault;
 pub use sections::*;

@@ -16,6 +16,7 @@ pub mod overload;
 pub mod policy;
 pub mod replica;
 pub mod report;
+pub mod subset;
 pub mod tail;
 pub mod time;
 pub mod tracker;

@@ -8,6 +8,7 @@
 //! number is the most urgent). Only the last fleet is cached.
 
 use super::schedule::Schedule;
+use super::usable::sift;
 use super::{Fleet, Source};
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
@@ -24,7 +25,7 @@ use rustls::pki_types::ServerName;
 use slackwater_config::REPLICAS_MAX;
 use slackwater_config::TtlBounds;
 use slackwater_config::{DnsName, DnsServers};
-use slackwater_config::{OwnAddresses, ReplicaConfig, unreachable};
+use slackwater_config::{OwnAddresses, ReplicaConfig};
 use std::collections::BTreeMap;
 
 /// Concurrent lookups of targets of one service.
@@ -191,7 +192,7 @@ impl DnsSource {
                 }
                 // Blocked names are answered with such addresses; used as replicas, they would make
                 // the proxy send requests to itself.
-                let (usable, left_out) = self.sift(addresses);
+                let (usable, left_out) = sift(&self.own, addresses, |found| found.address);
                 if usable.is_empty() {
                     return Err(format!("{} has no usable address: {left_out}", self.name));
                 }
@@ -204,24 +205,6 @@ impl DnsSource {
                 Err(why)
             }
         }
-    }
-
-    /// Returns the addresses that may be replicas, and a text about those that are left out.
-    fn sift(&self, addresses: Vec<Found>) -> (Vec<Found>, String) {
-        let mut usable = Vec::with_capacity(addresses.len());
-        let mut left_out = Vec::new();
-        for found in addresses {
-            let why = unreachable(found.address).map(str::to_owned);
-            match why.or_else(|| self.own.why_not(found.address)) {
-                Some(why) => left_out.push((found.address, why)),
-                None => usable.push(found),
-            }
-        }
-        let told = (left_out.first()).map(|(address, why)| match left_out.len() {
-            1 => format!("{address} {why}"),
-            many => format!("{address} {why}; and {} more like it", many - 1),
-        });
-        (usable, told.unwrap_or_default())
     }
 
     /// Logs the addresses that are left out, once for as long as they stay the same.

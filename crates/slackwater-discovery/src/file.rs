@@ -88,8 +88,7 @@ impl Source for FileSource {
 mod tests {
     use super::*;
     use crate::Discovery;
-    use crate::testing::Folder;
-    use slackwater_config::GuardSettings;
+    use crate::testing::{Folder, whole};
     use std::fs;
     use std::sync::Arc;
     use tokio::sync::watch;
@@ -109,8 +108,8 @@ mod tests {
         let file = folder.write(name, text);
         let (source, first) =
             FileSource::open(file, NonZeroU16::new(9000), None, own()).expect("valid");
-        let first = watch::Sender::new(Arc::new(first));
-        let discovery = Discovery::follow("web", source, GuardSettings::default(), first);
+        let fleets = watch::Sender::default();
+        let discovery = Discovery::follow("web", source, whole(), Some(first), fleets);
         let fleets = discovery.fleets().subscribe();
         Rig {
             folder,

@@ -6,9 +6,11 @@
 //! once, even if a source repeats itself.
 
 use super::guard::{Guard, Verdict, replicas};
+use super::subset::subset_of;
 use super::{ControlPlane, Fleet, Source};
 use slackwater_config::GuardSettings;
 use slackwater_config::ReplicaConfig;
+use slackwater_core::subset::Subset;
 use slackwater_telemetry::facts::SourceState;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -29,11 +31,22 @@ pub struct Discovery {
     task: Option<JoinHandle<()>>,
 }
 
+/// Which lists are accepted, and which of their replicas this process uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// When a new list is accepted.
+    pub guard: GuardSettings,
+    /// The part of an accepted list that is the fleet.
+    pub subset: Subset,
+}
+
 impl Discovery {
-    /// A fleet that does not change by itself: the current value of `fleets`.
-    pub fn list(fleets: watch::Sender<Arc<Fleet>>) -> Self {
+    /// A fleet that does not change by itself: the subset of this list.
+    pub fn list(list: &Fleet, subset: &Subset, fleets: watch::Sender<Arc<Fleet>>) -> Self {
+        publish(&fleets, subset_of(list, subset));
         let state = SourceState {
             source: "list".to_owned(),
+            listed: list.len(),
             ..SourceState::default()
         };
         Self {
@@ -44,23 +57,34 @@ impl Discovery {
         }
     }
 
-    /// Follows a source from now on. Until the first list is accepted, the fleet is the current
-    /// value of `fleets`. Needs a tokio runtime. `service` is for the log.
+    /// Follows a source from now on. Until the first list is accepted, the fleet is that of
+    /// `first`, a list that the source has returned already, or else the current value of `fleets`.
+    /// Needs a tokio runtime. `service` is for the log.
     pub fn follow(
         service: &str,
         source: impl Source,
-        settings: GuardSettings,
+        rules: Rules,
+        first: Option<Fleet>,
         fleets: watch::Sender<Arc<Fleet>>,
     ) -> Self {
-        let first = Arc::clone(&fleets.borrow());
+        let listed = first.as_ref().map_or(0, Fleet::len);
+        let first = match first {
+            Some(first) => {
+                publish(&fleets, subset_of(&first, &rules.subset));
+                Arc::new(first)
+            }
+            None => Arc::clone(&fleets.borrow()),
+        };
         let (state_sender, states) = watch::channel(SourceState {
             source: source.name(),
             answered_at: source.opened_at(),
+            listed,
             ..SourceState::default()
         });
         let follower = Follower {
             service: service.to_owned(),
-            guard: Guard::new(settings, first),
+            guard: Guard::new(rules.guard, first),
+            subset: rules.subset,
             fleets: fleets.clone(),
             states: state_sender,
         };
@@ -114,9 +138,23 @@ impl Drop for Discovery {
     }
 }
 
+/// Publishes a fleet, if it is another one. Returns the previous one if so.
+fn publish(fleets: &watch::Sender<Arc<Fleet>>, next: Fleet) -> Option<Arc<Fleet>> {
+    let mut before = None;
+    fleets.send_if_modified(|fleet| {
+        if fleet.change_to(&next).is_empty() {
+            return false;
+        }
+        before = Some(core::mem::replace(fleet, Arc::new(next)));
+        true
+    });
+    before
+}
+
 struct Follower {
     service: String,
     guard: Guard,
+    subset: Subset,
     fleets: watch::Sender<Arc<Fleet>>,
     states: watch::Sender<SourceState>,
 }
@@ -157,11 +195,19 @@ impl Follower {
     fn act_on(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Kept(why) => return self.fail(&why),
-            Verdict::Same => (),
-            Verdict::Taken(fleet) => {
-                let before = self.fleets.send_replace(Arc::clone(&fleet));
-                self.log_change(&before, &fleet);
-                self.states.send_modify(|state| state.changes += 1);
+            // After a reload, the same list may have another subset.
+            Verdict::Same | Verdict::Taken => {
+                let list = self.guard.fleet();
+                let before = publish(&self.fleets, subset_of(list, &self.subset));
+                self.states.send_if_modified(|state| {
+                    let is_changed = before.is_some() || state.listed != list.len();
+                    state.listed = list.len();
+                    state.changes += u64::from(before.is_some());
+                    is_changed
+                });
+                if let Some(before) = before {
+                    self.log_change(&before, &self.fleets.borrow());
+                }
             }
         }
         let recovered = self
@@ -212,10 +258,19 @@ impl Follower {
             joined = all(&change.joined),
             left = names(gone.map(|replica| replica.name.clone())),
             altered = all(&change.altered),
-            "fleet changed: {}",
-            replicas(after.len())
+            "fleet changed: {}{}",
+            replicas(after.len()),
+            of_more(self.guard.fleet().len(), after.len())
         );
     }
+}
+
+/// Formats the length of the list that a subset is of; empty if it has no more replicas.
+fn of_more(listed: usize, used: usize) -> String {
+    if listed == used {
+        return String::new();
+    }
+    format!(", a subset of {listed}")
 }
 
 /// Joins names, and counts the rest: "a, b and 3 more".
@@ -240,7 +295,11 @@ mod tests {
 
     fn followed(settings: GuardSettings) -> (Say, Discovery) {
         let (say, told) = mpsc::unbounded_channel();
-        let discovery = Discovery::follow("web", Told(told), settings, holding(&[1]));
+        let rules = Rules {
+            guard: settings,
+            subset: Subset::random(0, 0),
+        };
+        let discovery = Discovery::follow("web", Told(told), rules, None, holding(&[1]));
         (say, discovery)
     }
 
@@ -327,10 +386,58 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_static_list_counts_as_reported() {
-        let discovery = Discovery::list(holding(&[1, 2]));
+        let all = Subset::random(0, 0);
+        let discovery = Discovery::list(&fleet(&[1, 2]), &all, holding(&[]));
         discovery.spoken().await;
         assert_eq!(discovery.fleet().len(), 2);
         assert_eq!(discovery.state().source, "list");
+    }
+
+    /// The guard compares whole lists, so that a list that loses replicas outside of the subset is
+    /// noticed as well.
+    #[tokio::test(start_paused = true)]
+    async fn a_subset_is_published_and_the_whole_list_is_guarded() {
+        let settings = GuardSettings {
+            keep_share: Quantile::from_millionths(500_000).expect("a share"),
+            ..GuardSettings::default()
+        };
+        let (say, told) = mpsc::unbounded_channel();
+        let subset = Subset::random(2, 1);
+        let rules = Rules {
+            guard: settings,
+            subset,
+        };
+        let all: Vec<u8> = (1..=20).collect();
+        let first = Some(fleet(&all));
+        let discovery = Discovery::follow("web", Told(told), rules, first, holding(&[]));
+        let used = discovery.fleet();
+        assert_eq!((used.len(), discovery.state().listed), (2, 20));
+        let last_byte = |replica: &ReplicaConfig| match replica.address.ip() {
+            core::net::IpAddr::V4(ip) => ip.octets()[3],
+            core::net::IpAddr::V6(_) => 0,
+        };
+        let used: Vec<_> = used.replicas().iter().map(last_byte).collect();
+        say.send(Ok(fleet(&used))).expect("heard");
+        until(&discovery, |state| state.failures == 1).await;
+        let others: Vec<u8> = (1..=30).filter(|n| !used.contains(n)).collect();
+        say.send(Ok(fleet(&others))).expect("heard");
+        until(&discovery, |state| state.changes == 1).await;
+        assert_eq!((discovery.fleet().len(), discovery.state().listed), (2, 28));
+    }
+
+    /// As after a reload that changes only the subset.
+    #[tokio::test(start_paused = true)]
+    async fn another_subset_of_the_same_list_is_published() {
+        let (say, told) = mpsc::unbounded_channel();
+        let rules = Rules {
+            guard: GuardSettings::default(),
+            subset: Subset::random(2, 1),
+        };
+        let before = holding(&[1, 2, 3, 4]);
+        let discovery = Discovery::follow("web", Told(told), rules, None, before);
+        say.send(Ok(fleet(&[1, 2, 3, 4]))).expect("heard");
+        until(&discovery, |state| state.listed == 4).await;
+        assert_eq!(discovery.fleet().len(), 2);
     }
 
     #[test]

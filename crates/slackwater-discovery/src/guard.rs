@@ -14,7 +14,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
     /// The list is the fleet from now on.
-    Taken(Arc<Fleet>),
+    Taken,
     /// The list equals the current fleet.
     Same,
     /// The fleet stays as it was, for this reason.
@@ -70,6 +70,11 @@ impl Guard {
         self.poll(now).unwrap_or(Verdict::Kept(why))
     }
 
+    /// The list that was accepted last.
+    pub(super) const fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
+    }
+
     /// Discards the list that waits: the source has failed, so it no longer confirms that list.
     pub(super) fn forget_waiting(&mut self) {
         self.waiting = None;
@@ -93,7 +98,7 @@ impl Guard {
     fn take(&mut self, next: Fleet) -> Verdict {
         self.waiting = None;
         self.fleet = Arc::new(next);
-        Verdict::Taken(Arc::clone(&self.fleet))
+        Verdict::Taken
     }
 
     fn loses_too_many(&self, next: &Fleet) -> bool {
@@ -125,8 +130,9 @@ mod tests {
         Guard::new(settings, Arc::new(fleet(known)))
     }
 
-    fn is_taken(verdict: &Verdict, count: usize) -> bool {
-        matches!(verdict, Verdict::Taken(fleet) if fleet.len() == count)
+    /// Whether the last list was taken, and has so many replicas.
+    fn has_taken(verdict: &Verdict, guard: &Guard, count: usize) -> bool {
+        matches!(verdict, Verdict::Taken) && guard.fleet().len() == count
     }
 
     fn is_kept(verdict: &Verdict) -> bool {
@@ -146,7 +152,8 @@ mod tests {
         );
         assert!(is_kept(&guard.offer(now + MINUTE * 9, fleet(&[]))));
         assert!(guard.deadline().is_none() && guard.poll(now + MINUTE * 9).is_none());
-        assert!(is_taken(&guard.offer(now, fleet(&[7])), 1));
+        let verdict = guard.offer(now, fleet(&[7]));
+        assert!(has_taken(&verdict, &guard, 1));
 
         let mut empty = guarding(0, &[]);
         assert!(matches!(empty.offer(now, fleet(&[])), Verdict::Same));
@@ -155,14 +162,16 @@ mod tests {
     #[test]
     fn with_share_0_any_list_is_accepted_immediately() {
         let mut guard = guarding(0, &[1, 2, 3, 4]);
-        assert!(is_taken(&guard.offer(Instant::now(), fleet(&[9])), 1));
+        let verdict = guard.offer(Instant::now(), fleet(&[9]));
+        assert!(has_taken(&verdict, &guard, 1));
     }
 
     #[test]
     fn list_that_lost_too_many_replicas_is_used_once_stable() {
         let now = Instant::now();
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
-        assert!(is_taken(&guard.offer(now, fleet(&[1, 2])), 2), "just half");
+        let verdict = guard.offer(now, fleet(&[1, 2]));
+        assert!(has_taken(&verdict, &guard, 2), "just half");
 
         let mut guard = guarding(500_000, &[1, 2, 3, 4]);
         // New replicas do not make up for the lost ones.
@@ -172,7 +181,7 @@ mod tests {
         assert_eq!(guard.deadline(), Some(now + MINUTE), "the wait goes on");
         assert!(guard.poll(now + MINUTE - Duration::from_nanos(1)).is_none());
         let taken = guard.poll(now + MINUTE).expect("its time has come");
-        assert!(is_taken(&taken, 1), "the newest list");
+        assert!(has_taken(&taken, &guard, 1), "the newest list");
         assert!(guard.deadline().is_none());
     }
 

@@ -9,10 +9,13 @@
 //! |---|---|
 //! | a fleet as a value, and the changes from one to the next | `fleet` |
 //! | which lists are accepted | `guard` |
+//! | the part of a fleet that this process uses | `subset` |
 //! | from a source to its followers | `follow` |
 //! | names in the DNS: addresses and services | `dns`, `schedule` |
 //! | a file that another program keeps up to date | `file`, `file_watch` |
 //! | resources of a control plane | `xds` |
+//! | the pods of a service of a cluster (feature `kubernetes`) | `kubernetes` |
+//! | which addresses may be replicas | `usable` |
 //!
 //! Another kind of source (an orchestrator, a registry) needs one file here, and one key in
 //! `slackwater-config`.
@@ -23,15 +26,21 @@ pub mod file_watch;
 mod fleet;
 mod follow;
 mod guard;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 mod schedule;
+mod subset;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod usable;
 mod xds;
 
 pub use dns::{DnsSource, Resolver};
 pub use file::FileSource;
 pub use fleet::{Fleet, FleetChange};
-pub use follow::Discovery;
+pub use follow::{Discovery, Rules};
+#[cfg(feature = "kubernetes")]
+pub use kubernetes::{KubernetesSetup, KubernetesSource};
 pub use xds::{ControlPlane, XdsSource};
 
 use futures_util::future::BoxFuture;

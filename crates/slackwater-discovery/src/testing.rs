@@ -6,11 +6,13 @@
     reason = "a test may panic"
 )]
 
-use super::{Fleet, Source};
+use super::{Fleet, Rules, Source};
 use core::sync::atomic::{AtomicU32, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use slackwater_config::GuardSettings;
 pub use slackwater_config::testing::replica;
+use slackwater_core::subset::Subset;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +21,14 @@ use tokio::sync::{mpsc, watch};
 /// The replicas at `10.0.0.n:80`.
 pub fn fleet(numbers: &[u8]) -> Fleet {
     Fleet::new(numbers.iter().map(|&n| replica(n)))
+}
+
+/// Rules that accept every list as a whole.
+pub fn whole() -> Rules {
+    Rules {
+        guard: GuardSettings::default(),
+        subset: Subset::random(0, 0),
+    }
 }
 
 /// A channel that holds these replicas at first.

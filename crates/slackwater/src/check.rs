@@ -15,8 +15,8 @@ use slackwater_config::Fault;
 use slackwater_config::toml_reader::{Mistake, Place};
 use slackwater_config::toml_reader::{Mistakes, Source};
 use slackwater_config::{
-    FleetSource, LoadedFile, ServiceConfig, Variables, agent_json_schema, json_schema,
-    read_fleet_file,
+    ClusterAccess, Config, FleetSource, LoadedFile, ServiceConfig, Variables, agent_json_schema,
+    json_schema, read_fleet_file,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ Examples:
 
 A file with the key \"to\" belongs to `slackwater agent`; one with [load], [cost] or [[fleet]], or
 named *.sim.toml, is a scenario of `slackwater sim`; any other one belongs to `slackwater serve`.
-As at a start, host names are resolved, and key files, fleet files and traces are read. Names for
-discovery by DNS are not resolved, and no socket is opened.
+As at a start, host names are resolved, and key files, fleet files, kubeconfigs and traces are read.
+Names for discovery by DNS are not resolved, and no socket is opened.
 Exit codes: 0 all files are valid (notes and warnings do not count), 2 at least one has a mistake.";
 
 /// Arguments of `slackwater check`.
@@ -134,18 +134,30 @@ fn print_error(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
+/// Reads the kubeconfig of a configuration whose services follow a cluster. Without one, the access
+/// is that of the pod in which `serve` will run.
+fn read_kubeconfig(config: &Config) -> Result<(), Mistakes> {
+    let file = config.kubernetes.kubeconfig.as_deref();
+    let file = file.filter(|_| config.follows_cluster());
+    file.map_or(Ok(()), |file| ClusterAccess::read(Some(file)).map(drop))
+}
+
 /// Reads the number of replicas in each service's fleet file; `None` for a service without one.
 fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
     let LoadedFile::Serve(loaded) = loaded else {
         return Ok(Vec::new());
     };
+    read_kubeconfig(&loaded.config)?;
     let own = loaded.config.own_addresses();
     let read = |service: &ServiceConfig| match &service.discovery.source {
         FleetSource::File(file) => {
             read_fleet_file(file, service.probe.port, service.replica.tls.as_ref(), &own)
                 .map(|it| Some(it.len()))
         }
-        FleetSource::List | FleetSource::Dns(_) | FleetSource::Xds(_) => Ok(None),
+        FleetSource::List
+        | FleetSource::Dns(_)
+        | FleetSource::Kubernetes(_)
+        | FleetSource::Xds(_) => Ok(None),
     };
     loaded.config.services.iter().map(read).collect()
 }

@@ -13,7 +13,7 @@ use crate::output::print;
 use crate::sim;
 #[cfg(feature = "top")]
 use crate::top;
-use crate::{admin_command, agent, check, completions, ready, serve};
+use crate::{admin_command, agent, check, completions, man, ready, serve};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
@@ -109,6 +109,8 @@ enum Command {
         /// The shell to complete for
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages of all commands into a folder
+    Man(man::Args),
 }
 
 /// Adds the remedy to an error about an argument if a configuration file was given without its
@@ -151,6 +153,7 @@ pub(crate) fn run() -> ExitCode {
             let script = completions::script(Cli::command(), shell);
             print(&String::from_utf8_lossy(&script))
         }
+        Command::Man(args) => man::run(&args, Cli::command()),
     };
     match end {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,6 +16,7 @@ mod json_output;
 #[cfg(feature = "load")]
 mod load;
 mod log;
+mod man;
 #[cfg(test)]
 #[cfg(feature = "demo")]
 mod openapi;

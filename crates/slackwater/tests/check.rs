@@ -143,6 +143,7 @@ fn a_summary_shows_policies_replicas_and_probes() {
         "good/everything.toml: ok
   workers 3, listening at 127.0.0.1:8080 (TLS: 1 certificate, http/1.1, client certificates optional), [::1]:8080 (TLS: 1 certificate, http/1.1, client certificates optional)
   service default: policy prequal, 7 replicas over h2: 127.0.0.1:9001, [::1]:9001, 127.0.0.1:9002, 127.0.0.1:9003, 127.0.0.1:9004, 127.0.0.1:9005, 127.0.0.1:9006
+    subset 3 of 20 replicas of each tier
     probes by udp, signed, to port 9100 of each replica that names no place of its own
     health checks by http (GET /healthz) every 2s: down after 4 failures, up after 3 successes
     sticky by the header x-user

@@ -76,6 +76,7 @@ fn subcommands_match_the_enabled_features() {
         ("agent ", true),
         ("check ", true),
         ("ready", true),
+        ("man ", true),
         ("demo ", cfg!(feature = "demo")),
         ("load ", cfg!(feature = "load")),
         ("sim ", cfg!(feature = "sim")),

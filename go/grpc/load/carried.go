@@ -78,13 +78,15 @@ type trailers struct {
 	byRIF    [trailersKept]atomic.Pointer[metadata.MD]
 }
 
-// watchUnary adds a report to the trailers of a unary call, unless that fails.
+// watchUnary notes that the handler of a unary call has returned, and adds a report to the trailers
+// unless the call fails.
 func (h *handler) watchUnary(
 	ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (any, error) {
 	response, err := handle(ctx, request)
-	if err == nil {
-		if c := h.callOf(ctx); c != nil && c.query != nil && c.carries() {
+	if c := h.callOf(ctx); c != nil && c.query != nil {
+		c.returned.Store(true)
+		if err == nil && c.carries() {
 			_ = grpc.SetTrailer(ctx, h.carriedTrailer(c))
 		}
 	}
@@ -97,8 +99,11 @@ func (h *handler) watchStream(
 ) error {
 	err := handle(server, stream)
 	c := h.callOf(stream.Context())
+	if c == nil || c.query == nil {
+		return err
+	}
+	c.returned.Store(true)
 	switch {
-	case c == nil || c.query == nil:
 	case err != nil:
 		c.failed.Store(true)
 	case c.carries():

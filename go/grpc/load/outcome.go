@@ -14,12 +14,14 @@ import (
 // pushbackKey is the trailer by which a server rejects a call and allows a later retry.
 const pushbackKey = "grpc-retry-pushback-ms"
 
-// endOf returns how a call ended, from the error of its end and from what its trailers said.
-func endOf(ctx context.Context, err error, trailers trailerState) load.Outcome {
+// endOf returns how a call ended, from the error of its end, from whether its handler has returned,
+// and from what its trailers said.
+func endOf(ctx context.Context, err error, returned bool, trailers trailerState) load.Outcome {
 	if trailers == noTrailers {
 		// Nothing was written. Either the client has left, or the handler panicked: gRPC reports the
-		// end while the panic passes, and without an error.
-		if ctx.Err() != nil {
+		// end while the panic passes, and without an error. The context alone does not tell: gRPC
+		// ends a stream a moment before its context.
+		if returned || err != nil || ctx.Err() != nil {
 			return load.Cancelled
 		}
 		return load.Failed

@@ -36,6 +36,8 @@ type call struct {
 	query *load.Query
 	// streams says that the call may have more than one response.
 	streams bool
+	// returned says that the handler has returned, so that it did not panic. Only interceptors know.
+	returned atomic.Bool
 	// failed says that the handler of a streaming call has returned an error.
 	failed   atomic.Bool
 	trailers atomic.Uint32
@@ -105,7 +107,7 @@ func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		}
 		c.trailers.Store(state)
 	case *stats.End:
-		c.query.End(endOf(ctx, event.Error, c.trailers.Load()))
+		c.query.End(endOf(ctx, event.Error, c.returned.Load(), c.trailers.Load()))
 	}
 }
 

@@ -202,6 +202,39 @@ func TestPanicOfAHandlerCountsAndLeaksNothing(t *testing.T) {
 	})
 }
 
+// gRPC ends a stream a moment before the stream's context. A handler that returns in between writes
+// nothing, and its end has no error.
+func TestHandlerThatReturnsWhileItsClientLeavesIsCancelled(t *testing.T) {
+	for name, call := range map[string]func(*handler, context.Context) error{
+		"unary": func(h *handler, ctx context.Context) error {
+			_, err := h.watchUnary(ctx, nil, nil, func(context.Context, any) (any, error) { return nil, nil })
+			return err
+		},
+		"stream": func(h *handler, ctx context.Context) error {
+			return h.watchStream(nil, &streamOf{ctx: ctx}, nil, func(any, grpc.ServerStream) error { return nil })
+		},
+		"no interceptors, but an error": func(*handler, context.Context) error {
+			return status.Error(codes.Canceled, "the stream has ended")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reporter := New()
+			ctx := reporter.stats.TagRPC(context.Background(), &stats.RPCTagInfo{FullMethodName: "/a.B/C"})
+			reporter.stats.HandleRPC(ctx, &stats.Begin{})
+			reporter.stats.HandleRPC(ctx, &stats.End{Error: call(reporter.stats, ctx)})
+			awaitCounts(t, reporter.Load(), load.Counts{Cancelled: 1})
+		})
+	}
+}
+
+// streamOf is a stream with nothing but a context.
+type streamOf struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *streamOf) Context() context.Context { return s.ctx }
+
 func TestLatencyEndsAtTheHead(t *testing.T) {
 	reporter := New(WithLoad(load.New(load.Options{NoCapacity: true})))
 	headSent, release := make(chan struct{}), make(chan struct{})

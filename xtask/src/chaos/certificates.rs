@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// An authority that issues certificates.
-pub(super) struct Authority {
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     /// The authority's own certificate.
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 impl core::fmt::Debug for Authority {
@@ -24,7 +24,7 @@ impl core::fmt::Debug for Authority {
 }
 
 impl Authority {
-    pub(super) fn new(folder: &Path) -> Result<Self, String> {
+    pub(crate) fn new(folder: &Path) -> Result<Self, String> {
         let issuer = || -> Result<_, rcgen::Error> {
             let mut params = CertificateParams::new(Vec::new())?;
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -37,7 +37,7 @@ impl Authority {
     }
 
     /// The authority as trusted roots, for clients.
-    pub(super) fn roots(&self) -> Result<RootCertStore, String> {
+    pub(crate) fn roots(&self) -> Result<RootCertStore, String> {
         let mut roots = RootCertStore::empty();
         (roots.add(self.issuer.der().clone())).map_err(|error| format!("roots: {error}"))?;
         Ok(roots)
@@ -46,16 +46,16 @@ impl Authority {
 
 /// The certificates for one name, and their files.
 #[derive(Debug)]
-pub(super) struct Certificates {
+pub(crate) struct Certificates {
     authority: Rc<Authority>,
-    pub(super) host: &'static str,
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+    pub(crate) host: &'static str,
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 impl Certificates {
     /// Issues a first certificate.
-    pub(super) fn new(
+    pub(crate) fn new(
         authority: &Rc<Authority>,
         folder: &Path,
         host: &'static str,
@@ -72,7 +72,7 @@ impl Certificates {
 
     /// Replaces certificate and key by new ones, each file by a rename as renewal tools do. For a
     /// moment the two files do not match. Returns the certificate.
-    pub(super) fn replace(&self) -> Result<CertificateDer<'static>, String> {
+    pub(crate) fn replace(&self) -> Result<CertificateDer<'static>, String> {
         let issue = || -> Result<_, rcgen::Error> {
             let key = KeyPair::generate()?;
             let params = CertificateParams::new(vec![self.host.to_owned()])?;

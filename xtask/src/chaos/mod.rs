@@ -8,7 +8,7 @@
 //! stay flat, and nothing may be left in flight. Everything runs on loopback, in a temporary
 //! folder, for a bounded time.
 
-mod certificates;
+pub(crate) mod certificates;
 mod fleet;
 mod judge;
 mod options;

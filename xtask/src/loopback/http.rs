@@ -48,11 +48,30 @@ pub(crate) fn get_json(address: SocketAddr, path: &str) -> Result<Value, String>
     serde_json::from_str(&answer.body).map_err(|error| format!("GET {address}{path}: {error}"))
 }
 
+/// Sends POST with JSON, and parses the answer as JSON.
+pub(crate) fn post_json(address: SocketAddr, path: &str, body: &Value) -> Result<Value, String> {
+    let wrong = |why: &dyn core::fmt::Display| format!("POST {address}{path}: {why}");
+    let body = body.to_string();
+    let request = format!(
+        "POST {path} HTTP/1.0\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = send(address, &request).map_err(|error| wrong(&error))?;
+    let text = String::from_utf8_lossy(&answer);
+    let (_, body) = (text.split_once("\r\n\r\n"))
+        .ok_or_else(|| wrong(&format!("an answer without an end of its head: {text:?}")))?;
+    serde_json::from_str(body).map_err(|error| wrong(&format!("{error}: {body}")))
+}
+
 fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    send(address, &request)
+}
+
+fn send(address: SocketAddr, request: &str) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

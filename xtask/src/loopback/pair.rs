@@ -60,7 +60,7 @@ impl Pair {
     ) -> Result<(), String> {
         let xtask = std::env::current_exe().map_err(|error| format!("xtask: {error}"))?;
         let mut command = Command::new(xtask);
-        command.args([CHORE, &self.replica.port().to_string()]);
+        command.args([CHORE, &self.replica.to_string()]);
         command.args(behaviour.arguments());
         self.start_replica_as(programs, &mut command, COUNTS)
     }

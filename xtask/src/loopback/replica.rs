@@ -3,6 +3,7 @@
 //! request whose client leaves is cancelled at any point.
 
 use super::behaviour::{Asked, Behaviour, LONG};
+use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use serde_json::json;
@@ -14,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
-/// The chore's name; its arguments are the port and the behaviour.
+/// The chore's name; its arguments are the address and the behaviour.
 pub(crate) const CHORE: &str = "replica";
 
 /// Path of its counts; requests for it are not counted.
@@ -28,23 +29,25 @@ const BODY: &str = "served\n";
 ///
 /// Fails if it cannot listen, or if the arguments are wrong.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let Some((port, behaviour)) = arguments.split_first() else {
-        return Err("a replica needs a port".to_owned());
+    let Some((address, behaviour)) = arguments.split_first() else {
+        return Err("a replica needs an address".to_owned());
     };
-    let port: u16 = port
+    let address: SocketAddr = address
         .parse()
-        .map_err(|_| format!("{port:?} is not a port"))?;
+        .map_err(|_| format!("{address:?} is not an address with a port"))?;
     let behaviour = Behaviour::parse(behaviour)?;
     let describe = |error: io::Error| format!("a replica cannot serve: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(describe)?;
-    runtime.block_on(serve(port, behaviour)).map_err(describe)
+    runtime
+        .block_on(serve(address, behaviour))
+        .map_err(describe)
 }
 
-async fn serve(port: u16, behaviour: Behaviour) -> io::Result<()> {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+async fn serve(address: SocketAddr, behaviour: Behaviour) -> io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
     let replica = Arc::new(Replica {
         room: Semaphore::new(usize::try_from(behaviour.room).unwrap_or(1)),
         draws: AtomicU64::new(behaviour.seed),

@@ -52,7 +52,10 @@ fn folders(root: &Path) -> Result<Vec<String>, String> {
     let mut folders = Vec::new();
     for group in GROUPS {
         for package in names(root, group)? {
-            folders.push(format!("{group}/{package}/src"));
+            // A folder without it has Go modules.
+            if root.join(group).join(&package).join("Cargo.toml").is_file() {
+                folders.push(format!("{group}/{package}/src"));
+            }
         }
     }
     folders.extend(ALONE.iter().map(|package| format!("{package}/src")));

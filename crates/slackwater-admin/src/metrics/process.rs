@@ -11,7 +11,7 @@ use slackwater_telemetry::problems::ProblemKind;
 
 const SOURCE: Label = Label {
     name: "source",
-    meaning: "`list`, `dns …`, `file …` or `xds …`",
+    meaning: "`list`, `dns …`, `file …`, `kubernetes …` or `xds …`",
 };
 
 fn of_sources(status: &Status, out: &mut Samples<'_>, value: fn(&DiscoveryStatus) -> u64) {
@@ -108,6 +108,22 @@ pub(super) const FAMILIES: &[Family] = &[
             });
         },
     ),
+    Family::gauge(
+        "slackwater_fleet_answered_timestamp_seconds",
+        "Time of discovery's last answer, used or not, in seconds since 1970; absent before the first.",
+        &[SERVICE, SOURCE],
+        |it, out| {
+            for service in &it.status.services {
+                let discovery = service.discovery.as_ref();
+                if let Some((discovery, at_ms)) =
+                    discovery.and_then(|it| Some((it, it.answered_at_ms?)))
+                {
+                    let labels = [service.name.as_str(), discovery.source.as_str()];
+                    out.number(&labels, at_ms as f64 / 1e3);
+                }
+            }
+        },
+    ),
     Family::counter(
         "slackwater_fleet_failures",
         "Answers of discovery that failed or were not used.",
@@ -119,20 +135,6 @@ pub(super) const FAMILIES: &[Family] = &[
         "Answers of discovery that changed the replicas.",
         &[SERVICE, SOURCE],
         |it, out| of_sources(it.status, out, |discovery| discovery.changes),
-    ),
-    Family::gauge(
-        "slackwater_fleet_answer_time_seconds",
-        "Time of discovery's last answer, used or not, in seconds since 1970.",
-        &[SERVICE, SOURCE],
-        |it, out| {
-            for service in &it.status.services {
-                if let Some(discovery) = &service.discovery
-                    && let Some(at) = discovery.answered_at_ms
-                {
-                    out.number(&[&service.name, &discovery.source], at as f64 / 1e3);
-                }
-            }
-        },
     ),
     Family::gauge(
         "slackwater_xds_connected",

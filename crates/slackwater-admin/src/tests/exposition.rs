@@ -471,8 +471,14 @@ fn metrics_named_in_the_docs_exist() {
         let parts = ["_bucket", "_sum", "_count"];
         known.extend(parts.map(|part| format!("{}{part}", family.metric.name)));
     }
-    // The names of crates begin in the same way.
-    let others = ["slackwater_core", "slackwater_tower", "slackwater_sim"];
+    // The names of crates and of package files begin in the same way.
+    let others = [
+        "slackwater_core",
+        "slackwater_tower",
+        "slackwater_sim",
+        "slackwater_0",
+        "slackwater_VERSION",
+    ];
     let mut files = Vec::new();
     texts(&root().join("docs"), &mut files);
     texts(&root().join("deploy"), &mut files);

@@ -3,14 +3,16 @@
 
 use super::admin::{AdminSettings, read_token_file};
 use super::fleet::{note_admin_collision, read_admin};
+use super::kubernetes::KubernetesSettings;
 use super::listeners::{LocatedListener, read_listeners};
 use super::model::Config;
-use super::otel_variables::Variables;
 use super::replica::ReplicaProtocol;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
+use super::subset::number_subsets;
 use super::tracing::read_tracing;
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
+use super::variables::Variables;
 use super::xds::read_xds;
 use super::{Loaded, remarks};
 use crate::table::{self, Described, Judge, Kind, LIST, Meaning, Span, Within, settings};
@@ -48,13 +50,14 @@ pub(super) fn assemble<'s>(
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
     let mut policies_unnamed = Vec::new();
-    let services = read_services(
+    let mut services = read_services(
         reader_ref,
         own,
         &timeouts,
         &mut remarks,
         &mut policies_unnamed,
     );
+    number_subsets(reader_ref, variables, &mut services);
     // Upgrades are possible only over HTTP/1.1, so a service with HTTP/2 replicas deserves a
     // remark.
     let over_http2 = services
@@ -68,6 +71,8 @@ pub(super) fn assemble<'s>(
         .map(|service| (service.name.as_str(), &service.discovery.source))
         .collect();
     let xds = read_xds(reader_ref, variables, &fleets, &mut remarks);
+    let follows = (services.iter()).any(|service| service.discovery.source.is_cluster());
+    let kubernetes = KubernetesSettings::read(reader_ref, variables, follows, &mut remarks);
     // Routes come last, because they refer to listeners and services by name.
     let named = Named {
         listeners: &listeners,
@@ -99,6 +104,7 @@ pub(super) fn assemble<'s>(
         routes,
         dns,
         xds,
+        kubernetes,
         forwarded,
         upgrade_protocols: beyond.upgrade_protocols,
         connect: beyond.connect,

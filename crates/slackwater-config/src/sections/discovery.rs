@@ -2,6 +2,7 @@
 
 use super::address::{Address, is_host_name};
 use super::files::file_name;
+use super::kubernetes::KubernetesService;
 use crate::table::{
     self, Any, DAY, Described, FILE, HOUR, MINUTE, MS, Many, STRING, Share, Span, Within, Written,
     field, keys, settings,
@@ -108,8 +109,17 @@ pub enum FleetSource {
     Dns(DnsName),
     /// A file that another program updates.
     File(PathBuf),
+    /// The `EndpointSlice`s of a service of a cluster.
+    Kubernetes(KubernetesService),
     /// An EDS resource of the control plane, by its name.
     Xds(String),
+}
+
+impl FleetSource {
+    /// Whether the source is a cluster's API.
+    pub(super) const fn is_cluster(&self) -> bool {
+        matches!(self, Self::Kubernetes(_))
+    }
 }
 
 /// Where a service's fleet comes from, and which lists are accepted.
@@ -149,6 +159,9 @@ keys! { DiscoverySettings in "discovery" {
     /// The endpoints of this EDS resource, from the [control plane](../how-to/xds.md). Needs
     /// `xds.server` or `xds.bootstrap`.
     xds: Described("the name of a resource", STRING), "none";
+    /// Every ready pod of a service of a [cluster](../how-to/kubernetes.md):
+    /// `namespace/service:port`. The port is a name, or the number at which the pods listen.
+    kubernetes: Described("a service and a port such as `\"shop/web:http\"`", STRING), "none";
     /// Shortest time between two lookups of a name, whatever its TTL.
     ttl_min at ttl.min: Within(Span, MS..=HOUR);
     /// Longest time between two lookups of a name.
@@ -186,7 +199,7 @@ impl DiscoverySettings {
             idle.extend([("ttl_min", told), ("ttl_max", told)]);
         }
         if *source == FleetSource::List {
-            let told = "only with discovery.dns, discovery.srv, discovery.file or discovery.xds";
+            let told = "only with discovery.dns, srv, file, kubernetes or xds";
             idle.extend([("keep_share", told), ("keep_time", told)]);
         }
         let idle = idle.into_iter().map(|(name, told)| (key(name), told));
@@ -213,11 +226,14 @@ impl DiscoverySettings {
             FleetSource::Dns(name @ DnsName::Host(..)) => ("dns", quote(name)),
             FleetSource::Dns(name @ DnsName::Service(_)) => ("srv", quote(name)),
             FleetSource::File(file) => ("file", file_name(file)),
+            FleetSource::Kubernetes(service) => ("kubernetes", quote(service)),
             FleetSource::Xds(name) => ("xds", quote(name)),
         };
         let does_something = |name: &str| match self.source {
             FleetSource::Dns(_) => true,
-            FleetSource::File(_) | FleetSource::Xds(_) => !name.starts_with("ttl_"),
+            FleetSource::File(_) | FleetSource::Kubernetes(_) | FleetSource::Xds(_) => {
+                !name.starts_with("ttl_")
+            }
             FleetSource::List => name == "warm_up",
         };
         let mut keys = table::shown_with(self, &[(source.0, Some(source.1))]);
@@ -227,10 +243,10 @@ impl DiscoverySettings {
 }
 
 fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
-    let [dns, srv, file, xds] =
-        ["dns", "srv", "file", "xds"].map(|name| reader.take(&format!("{prefix}discovery.{name}")));
-    let set = [&dns, &srv, &file, &xds].into_iter().flatten();
-    let set: Vec<_> = set.cloned().collect();
+    let [dns, srv, file, kubernetes, xds] = ["dns", "srv", "file", "kubernetes", "xds"]
+        .map(|name| reader.take(&format!("{prefix}discovery.{name}")));
+    let all = [&dns, &srv, &file, &kubernetes, &xds];
+    let set: Vec<_> = all.into_iter().flatten().cloned().collect();
     let list = format!("{prefix}replicas");
     if let Some(first) = set.first()
         && let Some(list) = reader.definition(&list)
@@ -253,9 +269,11 @@ fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
         let read = read_file(reader, &item);
         reader.note(read)
     });
+    let kubernetes = kubernetes.and_then(|item| reader.note(KubernetesService::read(&item)));
     let xds = xds.and_then(|item| reader.note(read_resource_name(&item)));
     let name = dns.or(srv).map(FleetSource::Dns);
     let source = name.or(file.map(FleetSource::File));
+    let source = source.or(kubernetes.map(FleetSource::Kubernetes));
     let source = source.or(xds.map(FleetSource::Xds));
     match source {
         Some(source) => source,

@@ -24,11 +24,11 @@ mod hedge;
 mod key;
 mod key_use;
 mod kinds;
+mod kubernetes;
 mod listeners;
 mod log;
 mod model;
 mod network;
-mod otel_variables;
 mod overrides;
 mod pages;
 mod passive_health;
@@ -48,6 +48,8 @@ mod server_process;
 mod services;
 mod show;
 mod sticky;
+mod subset;
+mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -72,12 +74,12 @@ pub use forwarded::ForwardedSettings;
 pub use health::{HealthCheck, HealthSettings, Thresholds};
 pub use hedge::HedgingSettings;
 pub use key::{KeyRouting, KeySeed, KeySource};
+pub use kubernetes::{KubernetesService, KubernetesSettings, PodPort, Topology};
 pub use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub use model::{
     Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,
 };
 pub use network::Network;
-pub use otel_variables::Variables;
 pub use overrides::Overrides;
 pub use pages::{agent_json_schema, json_schema, restart_keys};
 pub use passive_health::read_played_health;
@@ -90,12 +92,13 @@ pub use request_id::{RequestIdSettings, holds_secrets};
 pub use retries::RetrySettings;
 pub use run_time::{SettingOverride, SettingOverrides};
 pub use server_process::ServerProcess;
+pub use sticky::{SameSite, StickyBy, StickySettings};
+pub use subset::SubsetSettings;
 pub use tie::{TieDelay, TyingSettings};
 pub use tls::ListenerTls;
 pub use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
+pub use variables::Variables;
 pub use xds::XdsSettings;
-
-pub use sticky::{SameSite, StickyBy, StickySettings};
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

@@ -13,6 +13,7 @@ use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
 use super::hedge::HedgingSettings;
 use super::key::KeyRouting;
+use super::kubernetes::KubernetesSettings;
 use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
 use super::probe_hint::ProbeHint;
@@ -21,6 +22,7 @@ use super::replica::ReplicaSettings;
 use super::request_id::RequestIdSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use super::subset::SubsetSettings;
 use super::tie::TyingSettings;
 use super::tracing::TracingSettings;
 use super::xds::XdsSettings;
@@ -52,6 +54,8 @@ pub struct Config {
     pub dns: DnsServers,
     /// The control plane of services whose fleet is an EDS resource.
     pub xds: XdsSettings,
+    /// The cluster of services whose fleet is in a cluster.
+    pub kubernetes: KubernetesSettings,
     /// Routes in order; the first that matches a request decides. At least one. Their services and
     /// listeners are indices of the lists above.
     pub routes: Vec<Route>,
@@ -108,6 +112,8 @@ pub struct ServiceConfig {
     pub policy_settings: PolicySettings,
     /// Source of the fleet.
     pub discovery: DiscoverySettings,
+    /// The part of the fleet that is used.
+    pub subset: SubsetSettings,
     /// The replicas, if the fleet is a list: 1 to 65,536, no address twice. Otherwise empty.
     pub replicas: Vec<ReplicaConfig>,
     /// Protocol and connections to replicas.
@@ -188,6 +194,11 @@ impl Config {
     pub fn own_addresses(&self) -> OwnAddresses {
         let listeners = self.listeners.iter().map(|listener| listener.address);
         OwnAddresses::new(listeners.chain(self.admin.listen))
+    }
+
+    /// Whether any service follows a cluster.
+    pub fn follows_cluster(&self) -> bool {
+        (self.services.iter()).any(|service| service.discovery.source.is_cluster())
     }
 }
 

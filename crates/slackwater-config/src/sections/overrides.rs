@@ -4,7 +4,7 @@
 //! over the file's key of the same meaning. Lists are replaced, not extended. Without a file, the
 //! flags alone are the configuration.
 
-use super::otel_variables::Variables;
+use super::variables::Variables;
 use crate::toml_reader::Flag;
 use toml::de::DeValue;
 

@@ -18,9 +18,10 @@ use super::tls::ListenerKeys;
 use super::upgrade_protocols::BeyondRequests;
 use super::{
     AccessLogSettings, AdminSettings, DecisionSettings, DiscoverySettings, DnsServers,
-    ForwardedSettings, HealthSettings, HedgingSettings, HintSettings, KeyRouting, Limits,
-    LogSettings, QueueSettings, ReplicaSettings, RequestIdSettings, RetrySettings, StickySettings,
-    Timeouts, TracingSettings, TyingSettings, XdsSettings,
+    ForwardedSettings, HealthSettings, HedgingSettings, HintSettings, KeyRouting,
+    KubernetesSettings, Limits, LogSettings, QueueSettings, ReplicaSettings, RequestIdSettings,
+    RetrySettings, StickySettings, SubsetSettings, Timeouts, TracingSettings, TyingSettings,
+    XdsSettings,
 };
 use crate::routes::{Bounds, Mirror, RetryRules};
 use crate::table::rows::{Row, rows, schema};
@@ -40,6 +41,7 @@ pub(super) fn of_service() -> Vec<Row> {
         rows::<ServiceKeys>(""),
         rows::<ReplicaKeys>("replicas[]."),
         rows::<DiscoverySettings>(""),
+        rows::<SubsetSettings>(""),
         rows::<ReplicaSettings>(""),
         rows::<ClientTls>(""),
         rows::<ProbeKeys>(""),
@@ -93,6 +95,7 @@ pub(super) fn of_process() -> Vec<Row> {
         rows::<Mirror>("routes[]."),
         rows::<DnsServers>(""),
         rows::<XdsSettings>(""),
+        rows::<KubernetesSettings>(""),
         rows::<ForwardedSettings>(""),
         rows::<Timeouts>(""),
         rows::<Limits>(""),

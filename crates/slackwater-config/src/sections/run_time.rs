@@ -210,6 +210,7 @@ fn why_not(key: &str) -> Option<&'static str> {
         "discovery.dns",
         "discovery.srv",
         "discovery.xds",
+        "discovery.kubernetes",
     ];
     if says_where.into_iter().any(is_within) {
         return Some(
@@ -373,6 +374,7 @@ mod tests {
         let on_purpose = [
             "discovery.dns",
             "discovery.file",
+            "discovery.kubernetes",
             "discovery.srv",
             "discovery.xds",
             "key.seed_file",

@@ -19,6 +19,7 @@ use super::remarks;
 use super::replica::read_replica_settings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use super::subset::SubsetSettings;
 use super::tie::TyingSettings;
 use crate::table::{self, Described, Judge, Kind, Meaning, settings};
 use crate::toml_reader::values::{Unfit, quote};
@@ -146,7 +147,10 @@ impl Section<'_> {
         note_proxy_protocol_out(reader, prefix, &replica, &probe);
         let replicas = match discovery.source {
             FleetSource::List => read_replicas(reader, prefix, probe.port, replica.tls.as_ref()),
-            FleetSource::Dns(_) | FleetSource::File(_) | FleetSource::Xds(_) => Vec::new(),
+            FleetSource::Dns(_)
+            | FleetSource::File(_)
+            | FleetSource::Kubernetes(_)
+            | FleetSource::Xds(_) => Vec::new(),
         };
         let retries = RetrySettings::read(reader, prefix);
         let hedge = table::read(reader, prefix);
@@ -172,6 +176,8 @@ impl Section<'_> {
             replicas: replicas.len(),
         };
         remarks.extend(key_use.remarks(&key, reader, prefix));
+        let subset: SubsetSettings = table::read(reader, prefix);
+        remarks.extend(subset.remarks(&sticky, &key, reader, prefix));
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -203,6 +209,7 @@ impl Section<'_> {
             policy: policy.value,
             policy_settings: policies.settings,
             discovery,
+            subset,
             replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
             probe: probe.into_settings(replica.tls.is_some()),
             replica,

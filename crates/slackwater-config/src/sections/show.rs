@@ -28,6 +28,9 @@ impl Config {
         write_routes(to, self);
         table::write(to, "", &self.dns);
         write_xds(to, &self.xds);
+        if self.follows_cluster() {
+            self.kubernetes.write(to);
+        }
         table::write(to, "", &self.forwarded);
         table::write(to, "", &self.timeouts);
         table::write(to, "", &self.limits);
@@ -50,6 +53,7 @@ impl ServiceConfig {
         let keys = policy.into_iter().chain(replicas);
         table::write_keys(to, &format!("services.{}", self.name), keys);
         self.discovery.write(to, prefix);
+        table::write(to, prefix, &self.subset);
         self.replica.write(to, prefix, None);
         self.probe.write(to, prefix, self.replica.tls.is_some());
         write_sections(to, prefix, &self.policy_settings);

@@ -286,6 +286,7 @@ fn shown_configuration_equals_the_loaded_one() {
         "fleet_by_file",
         "fleet_by_xds",
         "fleet_by_xds_bootstrap",
+        "fleet_by_kubernetes",
     ] {
         let file = fixture(&format!("good/{name}.toml"));
         let first = Config::load(Some(&file), &Overrides::default())
@@ -299,6 +300,7 @@ fn shown_configuration_equals_the_loaded_one() {
         assert_eq!(first.listeners, second.listeners);
         assert_eq!(first.dns, second.dns);
         assert_eq!(first.xds, second.xds);
+        assert_eq!(first.kubernetes, second.kubernetes);
         assert_eq!(first.upgrade_protocols, second.upgrade_protocols);
         assert_eq!(first.drain_delay, second.drain_delay);
         assert_eq!(first.routes.len(), second.routes.len());
@@ -322,6 +324,32 @@ fn shown_configuration_equals_the_loaded_one() {
         }
     }
     std::fs::remove_dir_all(&directory).expect("the test's own directory");
+}
+
+/// It numbers the subsets that the file leaves without a number.
+#[test]
+fn variable_numbers_subsets() {
+    let load = |index| {
+        let overrides = Overrides {
+            variables: variables::tests::variables(&[("SLACKWATER_INDEX", index)]),
+            ..Overrides::default()
+        };
+        Config::load(Some(&fixture("good/subsets.toml")), &overrides)
+    };
+    let loaded = load(" 7 ").expect("valid").config;
+    let index = |name: &str| {
+        let service = loaded.services.iter().find(|service| service.name == name);
+        service.expect(name).subset.index
+    };
+    assert_eq!(index("small"), Some(7));
+    assert_eq!(index("sticky"), Some(0), "as the file says");
+    assert_eq!(index("idle"), Some(1), "as the file says");
+    for bad in ["web-7", "-1", "1048577"] {
+        let told = load(bad).expect_err(bad).to_string();
+        let expected =
+            format!("SLACKWATER_INDEX: subset.index: found {bad:?}, expected a number from 0 to");
+        assert!(told.contains(&expected), "{told}");
+    }
 }
 
 #[test]
@@ -524,6 +552,7 @@ fn the_full_fixture_sets_every_key() {
         "fleet_by_file",
         "fleet_by_xds",
         "fleet_by_xds_bootstrap",
+        "fleet_by_kubernetes",
     ];
     let mut said = BTreeSet::new();
     for name in files {

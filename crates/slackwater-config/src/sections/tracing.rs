@@ -5,8 +5,8 @@
 
 use super::collector_headers::CollectorHeaders;
 use super::files::{exposed, file_name, read_file_name};
-use super::otel_variables::{Variables, resource_definition};
 use super::tls::{identity_keys, read_ca, read_identity};
+use super::variables::{Variables, resource_definition};
 use crate::table::{
     self, Any, Choice, Described, FILE, MINUTE, STRING, Share, Span, Within, Written, millionths,
     named, settings,
@@ -113,7 +113,7 @@ named! {
     }
 }
 
-/// A collector's address.
+/// The address of a collector, or of another HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint(Uri);
 
@@ -158,6 +158,11 @@ impl Endpoint {
     /// Returns whether the URL has no path.
     pub(super) fn is_without_path(&self) -> bool {
         self.0.path() == "/"
+    }
+
+    /// The path before the paths of requests: empty, or `/` and more without a slash at the end.
+    pub fn base(&self) -> &str {
+        self.0.path().trim_end_matches('/')
     }
 
     /// The path of OTLP over HTTP.

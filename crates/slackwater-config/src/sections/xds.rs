@@ -7,9 +7,9 @@
 use super::collector_headers::CollectorHeaders;
 use super::discovery::FleetSource;
 use super::files::{exposed, file_name, read_file_name};
-use super::otel_variables::{BOOTSTRAP, Variables};
 use super::tls::{identity_keys, read_ca, read_identity};
 use super::tracing::Endpoint;
+use super::variables::{BOOTSTRAP, Variables};
 use crate::table::{self, Boolean, Described, FILE, STRING, Written, keys};
 use crate::tls::{ClientTls, Identity, IdentityFiles, read_roots, system_roots};
 use crate::toml_reader::values::{Unfit, quote, text};

@@ -9,7 +9,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{ClientConfig, Resumption};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::SingleCertAndKey;
-use rustls::{DigitallySignedStruct, SignatureScheme};
+use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -67,16 +67,33 @@ impl ClientTls {
     ///
     /// Returns the first file that cannot be used.
     pub fn read(&self) -> Result<Client, Flaw> {
+        let roots = || self.ca.as_deref().map_or_else(system_roots, read_roots);
+        let roots = self.verify.then(roots).transpose()?;
+        Client::new(
+            roots,
+            self.identity.as_ref().map(Identity::read).transpose()?,
+        )
+    }
+}
+
+impl Client {
+    /// A client that trusts these authorities, or every server without them, and shows this
+    /// certificate.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the cryptography has no version of TLS.
+    pub fn new(roots: Option<RootCertStore>, identity: Option<Identity>) -> Result<Self, Flaw> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| Flaw::of_file(&PathBuf::from("TLS"), error.to_string()))?;
-        let builder = if self.verify {
-            let roots = self.ca.as_deref().map_or_else(system_roots, read_roots)?;
-            builder.with_root_certificates(roots)
-        } else {
-            (builder.dangerous()).with_custom_certificate_verifier(Arc::new(BelievesAnyone))
+        let verifies = roots.is_some();
+        let builder = match roots {
+            Some(roots) => builder.with_root_certificates(roots),
+            None => {
+                (builder.dangerous()).with_custom_certificate_verifier(Arc::new(BelievesAnyone))
+            }
         };
-        let identity = self.identity.as_ref().map(Identity::read).transpose()?;
         let config = match &identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
@@ -84,15 +101,13 @@ impl ClientTls {
                 builder.with_client_cert_resolver(Arc::new(shown))
             }
         };
-        Ok(Client {
+        Ok(Self {
             config,
             identity,
-            verifies: self.verify,
+            verifies,
         })
     }
-}
 
-impl Client {
     /// The rustls configuration, with room for the sessions of this many replicas. Replicas that
     /// share a name each need their own configuration, because one cannot resume another's
     /// sessions.

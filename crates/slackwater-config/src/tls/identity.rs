@@ -85,8 +85,27 @@ impl Identity {
     /// certificate's.
     pub fn read(files: &IdentityFiles) -> Result<Self, Flaw> {
         let IdentityFiles { certificate, key } = files;
-        let chain = Pem::read(certificate)?.certificates()?;
-        let (key_line, key_der) = Pem::read(key)?.key()?;
+        Self::in_pem(certificate, &Pem::read(certificate)?, key, &Pem::read(key)?)
+    }
+
+    /// Like [`read`](Self::read), with the texts of both and the files that messages name.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`read`](Self::read) does.
+    pub fn of(certificate: (&Path, &[u8]), key: (&Path, &[u8])) -> Result<Self, Flaw> {
+        let [chain, secret] = [certificate, key].map(|(file, text)| Pem::parse(file, text));
+        Self::in_pem(certificate.0, &chain?, key.0, &secret?)
+    }
+
+    fn in_pem(
+        certificate: &Path,
+        chain: &Pem<'_>,
+        key: &Path,
+        secret: &Pem<'_>,
+    ) -> Result<Self, Flaw> {
+        let chain = chain.certificates()?;
+        let (key_line, key_der) = secret.key()?;
         let key_flaw = |why: &str| Flaw::of_block(key, key_line, why);
         let signing = provider()
             .key_provider
@@ -118,7 +137,7 @@ impl Identity {
             certified: Arc::new(certified),
             names,
             validity,
-            file: certificate.clone(),
+            file: certificate.to_owned(),
         })
     }
 }

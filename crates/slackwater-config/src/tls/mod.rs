@@ -28,7 +28,7 @@ pub use client::{Client, ClientTls};
 pub use flaw::Flaw;
 pub use identity::{Identity, IdentityFiles};
 pub use names::Identities;
-pub use roots::{read_roots, system_roots};
+pub use roots::{read_roots, roots_of, system_roots};
 pub use server::{
     ClientCertificates, HttpVersion, Resumption, Server, ServerTls, Sessions, TlsVersion,
 };

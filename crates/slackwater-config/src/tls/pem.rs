@@ -42,7 +42,8 @@ impl<'f> Pem<'f> {
         Self::parse(file, &text)
     }
 
-    fn parse(file: &'f Path, text: &[u8]) -> Result<Self, Flaw> {
+    /// Reads a text from a place in `file`.
+    pub(super) fn parse(file: &'f Path, text: &[u8]) -> Result<Self, Flaw> {
         let mut pem = Self {
             file,
             blocks: Vec::new(),

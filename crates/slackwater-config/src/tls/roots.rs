@@ -11,8 +11,21 @@ use std::path::{Path, PathBuf};
 ///
 /// Fails if the file cannot be read, or if a certificate in it cannot be used.
 pub fn read_roots(file: &Path) -> Result<RootCertStore, Flaw> {
+    roots_in(file, &Pem::read(file)?)
+}
+
+/// Like [`read_roots`], with a text from a place in `file`.
+///
+/// # Errors
+///
+/// Fails if a certificate in the text cannot be used.
+pub fn roots_of(file: &Path, text: &[u8]) -> Result<RootCertStore, Flaw> {
+    roots_in(file, &Pem::parse(file, text)?)
+}
+
+fn roots_in(file: &Path, pem: &Pem<'_>) -> Result<RootCertStore, Flaw> {
     let mut roots = RootCertStore::empty();
-    for (line, certificate) in Pem::read(file)?.certificates()? {
+    for (line, certificate) in pem.certificates()? {
         roots.add(certificate).map_err(|error| {
             Flaw::of_block(
                 file,

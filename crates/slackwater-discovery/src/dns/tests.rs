@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::Discovery;
-use crate::testing::holding;
+use crate::testing::{holding, whole};
 use hickory_resolver::proto::op::{Message, ResponseCode};
 use hickory_resolver::proto::rr::Name;
 use hickory_resolver::proto::rr::rdata::{A, AAAA, SRV};
-use slackwater_config::GuardSettings;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
@@ -59,7 +58,7 @@ impl Server {
 
     fn discovery(&self, name: DnsName, ttl: TtlBounds) -> Discovery {
         let source = self.source(name, ttl);
-        Discovery::follow("web", source, GuardSettings::default(), holding(&[]))
+        Discovery::follow("web", source, whole(), None, holding(&[]))
     }
 
     fn source(&self, name: DnsName, ttl: TtlBounds) -> DnsSource {

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::Discovery;
-use crate::testing::holding;
+use crate::testing::{holding, whole};
 use core::net::IpAddr;
-use slackwater_config::{GuardSettings, XdsSettings};
+use slackwater_config::XdsSettings;
 use slackwater_xds::Node;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -96,7 +96,7 @@ async fn sources_of_one_resource_share_its_subscription() {
     assert!(other.next().await.is_err());
     drop(one);
     assert!(other.next().await.is_err());
-    let discovery = Discovery::follow("web", other, GuardSettings::default(), holding(&[1]));
+    let discovery = Discovery::follow("web", other, whole(), None, holding(&[1]));
     discovery.spoken().await;
     let state = discovery.state();
     assert_eq!(state.source, "xds web");

@@ -191,8 +191,9 @@ impl Proxy {
         before: &[ServiceParts],
         tls: &Tls,
     ) -> Result<Vec<NewService>, Fault> {
-        let asks_alike =
-            self.config.dns == next.dns && self.config.own_addresses() == next.own_addresses();
+        let asks_alike = self.config.dns == next.dns
+            && self.config.kubernetes == next.kubernetes
+            && self.config.own_addresses() == next.own_addresses();
         let is_same_plane = self.config.xds == next.xds;
         let mut sources = Sources::new(next);
         sources.share(before.iter().map(|old| &*old.discovery));
@@ -446,6 +447,7 @@ fn has_same_source(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     };
     new.discovery.source != FleetSource::List
         && rules(&old.discovery) == rules(&new.discovery)
+        && old.subset == new.subset
         && old.probe.port == new.probe.port
         && old.replica.tls == new.replica.tls
 }
@@ -455,6 +457,7 @@ fn works_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     let mut with_new_fleet = old.clone();
     with_new_fleet.replicas.clone_from(&new.replicas);
     with_new_fleet.discovery = new.discovery.clone();
+    with_new_fleet.subset = new.subset;
     // The port is part of the probe addresses, which belong to the fleet.
     with_new_fleet.probe.port = new.probe.port;
     // These timeouts concern clients only.

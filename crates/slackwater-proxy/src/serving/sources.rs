@@ -1,15 +1,20 @@
 //! The sources of services' fleets: one source for the whole process, regardless of the number of
 //! workers.
 
+use crate::seed::process_seed;
 use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
 use futures_util::future::join_all;
 use slackwater_config::DnsServers;
 use slackwater_config::Fault;
+#[cfg(feature = "kubernetes")]
+use slackwater_config::{ClusterAccess, KubernetesService, KubernetesSettings};
 use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig, XdsSettings};
 use slackwater_discovery::{
-    ControlPlane, Discovery, DnsSource, FileSource, Fleet, Resolver, XdsSource,
+    ControlPlane, Discovery, DnsSource, FileSource, Fleet, Resolver, Rules, XdsSource,
 };
+#[cfg(feature = "kubernetes")]
+use slackwater_discovery::{KubernetesSetup, KubernetesSource};
 use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -25,6 +30,8 @@ pub(crate) struct Sources<'c> {
     dns: &'c DnsServers,
     xds: &'c XdsSettings,
     plane: Option<ControlPlane>,
+    #[cfg(feature = "kubernetes")]
+    kubernetes: &'c KubernetesSettings,
     /// Addresses that are left out of fleets.
     own: OwnAddresses,
     resolver: Option<Resolver>,
@@ -38,6 +45,8 @@ pub(crate) enum Opened {
     File(Box<FileSource>, Fleet),
     Dns(Box<DnsSource>),
     Xds(Box<XdsSource>),
+    #[cfg(feature = "kubernetes")]
+    Kubernetes(Box<KubernetesSource>),
 }
 
 impl<'c> Sources<'c> {
@@ -47,6 +56,8 @@ impl<'c> Sources<'c> {
             dns: &config.dns,
             xds: &config.xds,
             plane: None,
+            #[cfg(feature = "kubernetes")]
+            kubernetes: &config.kubernetes,
             own: config.own_addresses(),
             resolver: None,
         }
@@ -81,9 +92,19 @@ impl<'c> Sources<'c> {
         plane.clone()
     }
 
+    fn open_resource(&mut self, service: &ServiceConfig, resource: &str) -> Opened {
+        let tls = service.replica.tls.as_ref();
+        let server_name = tls.and_then(|tls| tls.server_name.clone());
+        let (plane, own) = (self.plane(), self.own.clone());
+        let probe_port = service.probe.port;
+        let source = XdsSource::new(&plane, resource, probe_port, server_name, own);
+        Opened::Xds(Box::new(source))
+    }
+
     /// # Errors
     ///
-    /// Fails if a file is invalid, or if the system's DNS settings cannot be used.
+    /// Fails if a file is invalid, if the system's DNS settings cannot be used, or if this build
+    /// cannot follow a cluster.
     pub(crate) fn open(&mut self, service: &ServiceConfig) -> Result<Opened, Fault> {
         match &service.discovery.source {
             FleetSource::List => Ok(Opened::List(Fleet::new(service.replicas.iter().cloned()))),
@@ -114,15 +135,48 @@ impl<'c> Sources<'c> {
                     DnsSource::new(resolver, name, probe_port, server_name, own, ttl, seed);
                 Ok(Opened::Dns(Box::new(source)))
             }
-            FleetSource::Xds(resource) => {
-                let tls = service.replica.tls.as_ref();
-                let server_name = tls.and_then(|tls| tls.server_name.clone());
-                let (plane, own) = (self.plane(), self.own.clone());
-                let probe_port = service.probe.port;
-                let source = XdsSource::new(&plane, resource, probe_port, server_name, own);
-                Ok(Opened::Xds(Box::new(source)))
-            }
+            FleetSource::Kubernetes(pods) => self.open_cluster(service, pods),
+            FleetSource::Xds(resource) => Ok(self.open_resource(service, resource)),
         }
+    }
+}
+
+#[cfg(feature = "kubernetes")]
+impl Sources<'_> {
+    fn open_cluster(
+        &self,
+        service: &ServiceConfig,
+        pods: &KubernetesService,
+    ) -> Result<Opened, Fault> {
+        let of = format!("fleet of service {}", service.name);
+        let access = ClusterAccess::read(self.kubernetes.kubeconfig.as_deref());
+        let access = access.map_err(|mistakes| mistakes.fault_in(&of))?;
+        let seed = RandomState::new().build_hasher().finish();
+        let setup = KubernetesSetup {
+            service: pods,
+            cluster: self.kubernetes,
+            replica: &service.replica,
+            probe_port: service.probe.port,
+            own: self.own.clone(),
+        };
+        let source = KubernetesSource::new(access, setup, seed);
+        let source = source.map_err(|why| Fault::runtime(format!("{of}: {why}")))?;
+        Ok(Opened::Kubernetes(Box::new(source)))
+    }
+}
+
+#[cfg(not(feature = "kubernetes"))]
+impl Sources<'_> {
+    fn open_cluster(
+        &self,
+        service: &ServiceConfig,
+        _: &slackwater_config::KubernetesService,
+    ) -> Result<Opened, Fault> {
+        Err(Fault::runtime(format!(
+            "fleet of service {}: this build cannot follow a cluster; discovery.kubernetes needs \
+             one with the cargo feature kubernetes",
+            service.name
+        )))
     }
 }
 
@@ -134,25 +188,20 @@ impl Opened {
         service: &ServiceConfig,
         fleets: watch::Sender<Arc<Fleet>>,
     ) -> Discovery {
-        let become_fleet = |next: Fleet| {
-            fleets.send_if_modified(|fleet| {
-                let is_new = !fleet.change_to(&next).is_empty();
-                *fleet = Arc::new(next);
-                is_new
-            });
+        let rules = Rules {
+            guard: service.discovery.guard,
+            subset: service.subset.subset(process_seed()),
         };
-        let guard = service.discovery.guard;
+        let name = &service.name;
         match self {
-            Self::List(list) => {
-                become_fleet(list);
-                Discovery::list(fleets)
-            }
+            Self::List(list) => Discovery::list(&list, &rules.subset, fleets),
             Self::File(source, first) => {
-                become_fleet(first);
-                Discovery::follow(&service.name, *source, guard, fleets)
+                Discovery::follow(name, *source, rules, Some(first), fleets)
             }
-            Self::Dns(source) => Discovery::follow(&service.name, *source, guard, fleets),
-            Self::Xds(source) => Discovery::follow(&service.name, *source, guard, fleets),
+            Self::Dns(source) => Discovery::follow(name, *source, rules, None, fleets),
+            #[cfg(feature = "kubernetes")]
+            Self::Kubernetes(source) => Discovery::follow(name, *source, rules, None, fleets),
+            Self::Xds(source) => Discovery::follow(name, *source, rules, None, fleets),
         }
     }
 }

@@ -209,7 +209,9 @@ impl Engine {
         let now = Instant::from_nanos(self.now);
         let has_it = |client| {
             let parts = self.parts.as_ref();
-            parts.is_none_or(|parts| parts.of(client).contains(&slot_number(replica)))
+            let number = slot_number(replica);
+            parts.is_none_or(|parts| parts.of(client).contains(&number))
+                && (self.members.as_ref()).is_none_or(|members| members.has(client, number))
         };
         let identity = self.identity_of(replica);
         if let Some(id) = self.balancing.add(now, identity, has_it) {

@@ -15,6 +15,7 @@
 //! | keys of queries, caches of replicas | `cached` |
 //! | two tied copies of each query | `tying` |
 //! | probes and synchronous rounds | `probing` |
+//! | the part of the fleet that each client uses | `subsets` |
 //! | what workers of one proxy share | `siblings` |
 //! | messages and their delays | `network` |
 //! | replicas: machine, tracker, process | `replicas` |
@@ -41,6 +42,7 @@ mod query;
 pub(crate) mod queue;
 mod replicas;
 mod siblings;
+mod subsets;
 #[cfg(test)]
 mod tests;
 mod tying;
@@ -69,6 +71,7 @@ use slackwater_core::policy::Event;
 use slackwater_core::tail::Hedger;
 use slackwater_core::{Instant, LoadScale};
 use std::collections::VecDeque;
+use subsets::Members;
 
 /// If a policy's timeout is due again right after it was handled, the next one comes at least this
 /// much later, in nanoseconds. The library's timers are no finer.
@@ -122,6 +125,8 @@ struct Engine {
     known_parts: Option<KnownParts>,
     /// The replicas of each client, where each class of queries has its own.
     parts: Option<Parts>,
+    /// The replicas of each client; `None`: all have all.
+    members: Option<Members>,
     /// Hashes of keys and names of replicas; `None`: queries have no keys.
     names: Option<Names>,
     /// The scale of the load that a replica reports to a probe whose key it has in its cache.
@@ -197,6 +202,8 @@ impl Engine {
             balancing: Balancing::new(policy, clients, replicas, seed),
             known_parts: KnownParts::new(scenario),
             parts: Parts::new(scenario),
+            members: (scenario.load.subsets)
+                .map(|subsets| Members::new(subsets, clients, replicas, seed)),
             names: Names::new(scenario.load.keys.as_ref(), seed),
             hint_scale: policy.hint_scale(),
             clients,

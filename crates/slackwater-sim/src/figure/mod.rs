@@ -32,6 +32,7 @@ mod roll_out;
 mod shares;
 mod slow_pod;
 mod small_fleets;
+mod subsets;
 mod tail_at_scale;
 mod tied;
 #[cfg(test)]
@@ -72,6 +73,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &partitions::Partitions,
     &replication::Replication,
     &prompts::Prompts,
+    &subsets::Subsets,
 ];
 
 /// Returns the figure of that name, if there is one.

@@ -26,6 +26,8 @@ pub struct Load {
     /// a replica that starts at once to stop the second copy before it starts. It cannot be
     /// combined with `hedge`. `[The Tail at Scale, "Tied requests"]`
     pub tie: Option<Duration>,
+    /// Clients that use a part of the fleet each; `None`: each uses all of it.
+    pub subsets: Option<Subsets>,
     /// Clients that share what they know; `None`: each uses only what it measures itself.
     pub siblings: Option<Siblings>,
     /// Queries that mostly wait for something else than the CPU, beside the usual ones; `None`: all
@@ -119,6 +121,16 @@ pub enum ClassHandling {
     },
 }
 
+/// Clients that use a part of the fleet each, and probe no other replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subsets {
+    /// Replicas of each client: at least 1. All, if there are fewer.
+    pub size: usize,
+    /// Whether subsets overlap evenly, because clients know their numbers; otherwise they are
+    /// random.
+    pub numbered: bool,
+}
+
 /// Clients that are workers of one proxy, and share what they know at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Siblings {
@@ -167,6 +179,7 @@ impl Load {
             swing: None,
             hedge: None,
             tie: None,
+            subsets: None,
             siblings: None,
             mix: None,
             client_cpu: None,

@@ -23,7 +23,9 @@ pub use fleet::{
     Service, Sharing, Stall,
 };
 pub use keys::{Cache, Keys};
-pub use load::{Arrivals, ClassHandling, Classes, ClientCpu, Hedge, Load, Mix, Siblings, Swing};
+pub use load::{
+    Arrivals, ClassHandling, Classes, ClientCpu, Hedge, Load, Mix, Siblings, Subsets, Swing,
+};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};
 pub use prompts::{

@@ -36,6 +36,8 @@ pub struct SourceState {
     pub answered_at: Option<SystemTime>,
     /// Why its last answer was not accepted; `None` if it was.
     pub failure: Option<String>,
+    /// Number of replicas in its last accepted list, of which the fleet may be a subset.
+    pub listed: usize,
     /// Number of changes of the fleet.
     pub changes: u64,
     /// Number of failed lookups and of answers that were not accepted.

@@ -11,7 +11,7 @@ use slackwater_config::toml_reader::values::{show_duration, show_millionths};
 use slackwater_config::{
     AdminSettings, AgentConfig, Config, FleetSource, HealthCheck, HealthSettings, ListenerConfig,
     ListenerTls, LoadedFile, ProbeHint, ProbeTransport, ReplicaConfig, ServiceConfig, StickyBy,
-    StickySettings, Thresholds,
+    StickySettings, SubsetSettings, Thresholds,
 };
 use slackwater_core::policy::Reports;
 
@@ -99,6 +99,9 @@ fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String
             format!("{count} replica{} over {protocol}: {names}", plural(count))
         }
         FleetSource::Dns(name) => format!("replicas by dns over {protocol}: {name}"),
+        FleetSource::Kubernetes(pods) => {
+            format!("replicas by kubernetes over {protocol}: {pods}")
+        }
         FleetSource::Xds(name) => format!("replicas by xds over {protocol}: {name}"),
         FleetSource::File(file) => {
             let (count, file) = (in_file.unwrap_or_default(), file.display());
@@ -106,11 +109,12 @@ fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String
             format!("{count} replica{plural} in a file over {protocol}: {file}")
         }
     };
-    let mut lines = vec![
+    let mut lines = Vec::from_iter(subset(service.subset));
+    lines.extend([
         where_probes_go(service),
         health(&service.health),
         sticky(&service.sticky),
-    ];
+    ]);
     lines.extend(keys(service));
     lines.push(retries(&service.retries.rules));
     format!(
@@ -119,6 +123,15 @@ fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String
         service.policy.name,
         lines.join("\n    "),
     )
+}
+
+/// Describes the part of the fleet that is used, unless it is all.
+fn subset(subset: SubsetSettings) -> Option<String> {
+    let size = subset.size?;
+    Some(match subset.index {
+        None => format!("a random subset of {size} replicas of each tier"),
+        Some(index) => format!("subset {index} of {size} replicas of each tier"),
+    })
 }
 
 fn health(health: &HealthSettings) -> String {

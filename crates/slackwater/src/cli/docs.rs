@@ -19,6 +19,7 @@ Every command with its `--help`. This page is made from the command itself:
 `UPDATE_DOCS=1 cargo test -p slackwater --bin slackwater page_of_commands` updates it.
 
 `slackwater completions bash`, or another shell, prints a completion script.
+`slackwater man ~/.local/share/man/man1` writes these texts as manual pages.
 ";
 
 /// Adds the sub-commands of `command`. Commands that differ only by their name and their

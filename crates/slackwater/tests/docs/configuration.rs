@@ -40,6 +40,12 @@ fn with_files(folder: &Path, text: &str) -> String {
             Some("token") => "good/admin.token",
             Some("yaml") => "",
             _ if name == "token" => "good/admin.token",
+            _ if name == "kubeconfig" => {
+                let token = folder.join("token");
+                fs::copy(fixtures.join("good/admin.token"), &token).expect("a copy");
+                keep_secret(&token);
+                "fleets/kubeconfig"
+            }
             _ => continue,
         };
         let to = folder.join(name);

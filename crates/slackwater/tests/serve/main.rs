@@ -33,6 +33,7 @@ mod http1;
 mod interim;
 mod isolation;
 mod keys;
+mod kubernetes;
 mod latency;
 mod lifecycle;
 mod live;

@@ -1,7 +1,7 @@
 //! `[tracing]` and the environment: precedence, and what is never shown.
 
 use super::*;
-use crate::sections::otel_variables::tests::variables;
+use crate::sections::variables::tests::variables;
 use crate::toml_reader::Severity;
 
 /// Loads a file with this section, with these variables set.

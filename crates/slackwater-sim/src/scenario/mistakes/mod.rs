@@ -218,6 +218,12 @@ impl Load {
                 "cannot be combined with hedge, expected one of the two".to_owned()
             });
         }
+        if let Some(subsets) = &self.subsets {
+            checks.count("subset.size", subsets.size, 1..=Scenario::REPLICAS_MAX);
+            checks.that("subset", self.classes.is_none(), || {
+                "cannot be combined with classes, which have replicas of their own".to_owned()
+            });
+        }
         if let Some(siblings) = &self.siblings {
             let workers = siblings.workers;
             checks.count("siblings.workers", workers, 1..=Scenario::CLIENTS_MAX);

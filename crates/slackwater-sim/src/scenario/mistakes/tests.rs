@@ -6,7 +6,7 @@ mod keys;
 use crate::scenario::{
     Antagonists, Batching, Change, ClassHandling, Classes, ClientCpu, Cost, Event, Failure,
     FailureCost, Group, Hedge, Hobble, Load, Mix, Neighbour, Network, Order, Queueing, Quota,
-    Scenario, Service, Sharing, Siblings, Stall, Swing,
+    Scenario, Service, Sharing, Siblings, Stall, Subsets, Swing,
 };
 use core::time::Duration;
 
@@ -207,6 +207,13 @@ fn load_mistakes_are_reported() {
             queries: true,
         });
     };
+    let subsets = |it: &mut Scenario, size| {
+        it.load.subsets = Some(Subsets {
+            size,
+            numbered: false,
+        });
+    };
+    rejects("load.subset.size", subsets, [0, 10_001]);
     rejects("load.siblings.workers", siblings, [0, 10_001]);
     assert_eq!(found(|it| siblings(it, 1)), [""; 0]);
     let mix = |it: &mut Scenario, set: &dyn Fn(&mut Mix)| {

@@ -1,11 +1,11 @@
 //! The section `[load]`: the clients, and how many queries they send.
 
-use super::keys::{count, decimal, needed_decimal, needed_span, span};
+use super::keys::{count, decimal, needed_count, needed_decimal, needed_span, span};
 use core::time::Duration;
-use slackwater_config::toml_reader::values::{found, number, one_of, whole};
+use slackwater_config::toml_reader::values::{boolean, found, number, one_of, whole};
 use slackwater_config::toml_reader::{Definition, Item, Mistake, Reader};
 use slackwater_sim::Scenario;
-use slackwater_sim::scenario::{Arrivals, ClientCpu, Hedge, Load, Swing};
+use slackwater_sim::scenario::{Arrivals, ClientCpu, Hedge, Load, Subsets, Swing};
 use toml::de::DeValue;
 
 const CLIENTS_EXPECTED: &str = "a number of clients, or a list of their shares such as [1, 1, 3]";
@@ -45,6 +45,7 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
             swing: read_swing(reader),
             hedge: read_hedge(reader),
             tie: read_tie(reader),
+            subsets: read_subsets(reader),
             siblings: None,
             mix: None,
             client_cpu: read_client_cpu(reader),
@@ -133,6 +134,16 @@ fn read_hedge(reader: &mut Reader<'_>) -> Option<Hedge> {
 fn read_tie(reader: &mut Reader<'_>) -> Option<Duration> {
     let delay = span(reader, "load.tie.delay", Duration::from_millis(1));
     reader.has_section("load.tie").then_some(delay)
+}
+
+fn read_subsets(reader: &mut Reader<'_>) -> Option<Subsets> {
+    let is_there = reader.has_section("load.subset");
+    let size = needed_count(reader, "load.subset.size", is_there);
+    let numbered = reader.setting("load.subset.numbered", false, "", boolean);
+    Some(Subsets {
+        size: size?,
+        numbered: numbered.value,
+    })
 }
 
 fn read_client_cpu(reader: &mut Reader<'_>) -> Option<ClientCpu> {

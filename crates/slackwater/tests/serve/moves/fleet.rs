@@ -88,7 +88,12 @@ async fn followed(moved: &Moved) {
     let watched = moved.watch(&proxy).await;
     let other = Replica::echo("two").await;
     fleet.become_text(&format!("replicas = [\"{}\"]\n", other.address));
-    watched.moves(&["slackwater_fleet_changes_total"]).await;
+    watched
+        .moves(&[
+            "slackwater_fleet_changes_total",
+            "slackwater_fleet_answered_timestamp_seconds",
+        ])
+        .await;
     fleet.become_text("replicas = []\n");
     watched
         .moves(&[

@@ -1,8 +1,9 @@
-//! OpenTelemetry's environment variables that set keys of `[tracing]`, and gRPC's for `[xds]`.
+//! Environment variables that set keys: OpenTelemetry's those of `[tracing]`, gRPC's the bootstrap
+//! of `[xds]`, our own the place in a cluster and the number among its proxies.
 //!
-//! Their names and formats are from the specification ("Environment Variable Specification", "OTLP
-//! Exporter Configuration"). Variables for traces take precedence over general ones. An empty
-//! variable counts as unset.
+//! OpenTelemetry's names and formats are from the specification ("Environment Variable
+//! Specification", "OTLP Exporter Configuration"). Variables for traces take precedence over
+//! general ones. An empty variable counts as unset.
 
 use super::collector_headers::{CollectorHeaders, read_field};
 use crate::toml_reader::values::{found, quantile};
@@ -39,6 +40,9 @@ const HEADERS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "OTEL_EXPORTER_OTLP_HEADERS",
 ];
+const ZONE: &str = "SLACKWATER_ZONE";
+const NODE: &str = "SLACKWATER_NODE";
+const INDEX: &str = "SLACKWATER_INDEX";
 
 /// The variables that are set, with their values.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -75,6 +79,9 @@ impl Variables {
             ENDPOINT,
             TRACES_ENDPOINT,
             BOOTSTRAP,
+            ZONE,
+            NODE,
+            INDEX,
         ];
         let double = [PROTOCOL, TIMEOUT, CERTIFICATE, HEADERS];
         let names = single.into_iter().chain(double.into_iter().flatten());
@@ -198,6 +205,35 @@ impl Variables {
             .collect();
         let fields = fields.map_err(|why| variable_definition(name, field).mistake(why))?;
         Ok(CollectorHeaders::Fields(fields))
+    }
+
+    /// Returns the `zone` or the `node` of this process, for a key at `field`.
+    pub(super) fn place(&self, key: &str, field: &str) -> Option<Item<'_>> {
+        let (name, said) = self.first(match key {
+            "zone" => &[ZONE],
+            "node" => &[NODE],
+            _ => return None,
+        })?;
+        Some(Item {
+            definition: variable_definition(name, field),
+            value: DeValue::String(said.into()),
+        })
+    }
+
+    /// Returns the number of this process among all of its kind, for a key at `field`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a mistake if the value is not a number from 0 to `most`.
+    pub(super) fn index(&self, field: &str, most: u32) -> Result<Option<u32>, Mistake> {
+        let Some(said) = self.one(INDEX) else {
+            return Ok(None);
+        };
+        let index = said.trim().parse().ok().filter(|index| *index <= most);
+        index.map(Some).ok_or_else(|| {
+            let expected = format!("found {said:?}, expected a number from 0 to {most}");
+            variable_definition(INDEX, field).mistake(expected)
+        })
     }
 
     /// The resource attributes, without the service name.
