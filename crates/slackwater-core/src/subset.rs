@@ -37,7 +37,7 @@ const LOT_BITS: u32 = 4;
 const RANDOM: u64 = u64::from_le_bytes(*b"a subset");
 const NUMBERED: u64 = u64::from_le_bytes(*b"numbered");
 
-/// Which replicas a client uses.
+/// The replicas that a client uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Subset {
     /// 0: all replicas.

@@ -31,7 +31,7 @@ pub struct Discovery {
     task: Option<JoinHandle<()>>,
 }
 
-/// Which lists are accepted, and which of their replicas this process uses.
+/// The lists that are accepted, and those of their replicas that this process uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// When a new list is accepted.

@@ -130,7 +130,7 @@ mod tests {
         Guard::new(settings, Arc::new(fleet(known)))
     }
 
-    /// Whether the last list was taken, and has so many replicas.
+    /// Whether the last list was taken, and has `count` replicas.
     fn has_taken(verdict: &Verdict, guard: &Guard, count: usize) -> bool {
         matches!(verdict, Verdict::Taken) && guard.fleet().len() == count
     }

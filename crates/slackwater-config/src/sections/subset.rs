@@ -1,7 +1,6 @@
 //! `[subset]`: the part of a large fleet that this process uses.
 
 use super::key::KeyRouting;
-use super::model::ServiceConfig;
 use super::sticky::{StickyBy, StickySettings};
 use super::variables::Variables;
 use crate::table::{Number, Or, Within, field, settings};
@@ -29,7 +28,7 @@ settings! {
 }
 
 impl SubsetSettings {
-    /// Which replicas of a tier a process uses. A random subset follows from `seed`, which each
+    /// The replicas of a tier that a process uses. A random subset follows from `seed`, which each
     /// process draws once.
     pub fn subset(&self, seed: u64) -> Subset {
         let size = self.size.unwrap_or(0) as usize;
@@ -80,12 +79,11 @@ impl SubsetSettings {
 }
 
 /// Numbers the subsets that have no number, if a variable has one.
-pub(super) fn number_subsets(
+pub(super) fn number_subsets<'s>(
     reader: &mut Reader<'_>,
     variables: &Variables,
-    services: &mut [ServiceConfig],
+    subsets: impl Iterator<Item = &'s mut SubsetSettings>,
 ) {
-    let subsets = services.iter_mut().map(|service| &mut service.subset);
     let mut random = subsets
         .filter(|subset| subset.size.is_some() && subset.index.is_none())
         .peekable();
