@@ -79,9 +79,8 @@ pub(crate) fn facts() -> Facts {
             policy: "prequal",
             discovery: Some(SourceState {
                 source: "file fleet.json".to_owned(),
-                answered_at: Some(
-                    SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
-                ),
+                answered_at: SystemTime::UNIX_EPOCH
+                    .checked_add(Duration::from_millis(1_700_000_000_123)),
                 failure: Some("fleet.json:1:2: syntax: expected value".to_owned()),
                 changes: 2,
                 failures: 1,

@@ -67,9 +67,9 @@ impl Subset {
         }
     }
 
-    /// The indices of the replicas that it uses, in ascending order. `names` are the stable names of
-    /// all replicas, such as [`Identity::name`](crate::key::Identity::name). The order of `names`
-    /// makes no difference.
+    /// The indices of the replicas that the client uses, in ascending order. `names` are the stable
+    /// names of all replicas, such as [`Identity::name`](crate::key::Identity::name). The order of
+    /// `names` makes no difference.
     pub fn of(&self, names: &[u64]) -> Vec<usize> {
         if self.size == 0 || names.len() <= self.size {
             return (0..names.len()).collect();

@@ -57,8 +57,11 @@ pub(super) fn assemble<'s>(
         &mut remarks,
         &mut policies_unnamed,
     );
-    let subsets = services.iter_mut().map(|service| &mut service.subset);
-    number_subsets(reader_ref, variables, subsets);
+    number_subsets(
+        reader_ref,
+        variables,
+        services.iter_mut().map(|it| &mut it.subset),
+    );
     // Upgrades are possible only over HTTP/1.1, so a service with HTTP/2 replicas deserves a
     // remark.
     let over_http2 = services

@@ -268,6 +268,16 @@ fn host_name_is_resolved_at_load() {
     }
 }
 
+/// Fixtures of every source of a fleet but the list.
+const FLEETS: [&str; 6] = [
+    "fleet_by_dns",
+    "fleet_by_srv",
+    "fleet_by_file",
+    "fleet_by_xds",
+    "fleet_by_xds_bootstrap",
+    "fleet_by_kubernetes",
+];
+
 #[test]
 fn shown_configuration_equals_the_loaded_one() {
     let directory = std::env::temp_dir().join(format!("slackwater-show-{}", std::process::id()));
@@ -281,13 +291,10 @@ fn shown_configuration_equals_the_loaded_one() {
         "admin_off",
         "passive_health_off",
         "sync_settings_with_async",
-        "fleet_by_dns",
-        "fleet_by_srv",
-        "fleet_by_file",
-        "fleet_by_xds",
-        "fleet_by_xds_bootstrap",
-        "fleet_by_kubernetes",
-    ] {
+    ]
+    .into_iter()
+    .chain(FLEETS)
+    {
         let file = fixture(&format!("good/{name}.toml"));
         let first = Config::load(Some(&file), &Overrides::default())
             .expect("valid")
@@ -545,17 +552,8 @@ fn a_service_has_the_same_keys_with_a_name_and_without() {
 #[test]
 fn the_full_fixture_sets_every_key() {
     // A fleet has only one source, and HTTP/2 over TLS has no PROXY headers.
-    let files = [
-        "everything",
-        "fleet_by_dns",
-        "fleet_by_srv",
-        "fleet_by_file",
-        "fleet_by_xds",
-        "fleet_by_xds_bootstrap",
-        "fleet_by_kubernetes",
-    ];
     let mut said = BTreeSet::new();
-    for name in files {
+    for name in ["everything"].into_iter().chain(FLEETS) {
         let file = fixture(&format!("good/{name}.toml"));
         let text = std::fs::read_to_string(file).expect("a fixture");
         let mut section = String::new();
