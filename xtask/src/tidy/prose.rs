@@ -15,8 +15,8 @@ const HEADING: &str = "## Prose";
 const BEGINNINGS: &str = "a comment begins with";
 
 /// Longest documentation for users, in words: without research and decisions. Clusters,
-/// charts and packages took the last 2,300.
-const DOCS_WORDS_MAX: usize = 49_600;
+/// charts and packages took the last 2,500.
+const DOCS_WORDS_MAX: usize = 49_800;
 
 /// The table's words and their replacements.
 #[derive(Debug, Default)]

@@ -32,8 +32,8 @@ const WATCH_PROVEN: Duration = Duration::from_secs(30);
 /// How long further events are waited for before a change is reported. A rollout changes several
 /// slices at once.
 const SETTLED: Duration = Duration::from_millis(50);
-/// The storage feature that an API server names when its etcd is too old for streaming lists (before
-/// 3.4.25): it ends the watch by an error of status 500.
+/// The storage feature that an API server names when its etcd is too old for streaming lists
+/// (before 3.4.25): it ends the watch by an error of status 500.
 const NO_PROGRESS: &str = "RequestWatchProgress";
 /// The longest version or continuation that a server may name, in bytes.
 const TOKEN_BYTES_MAX: usize = 4096;
@@ -338,8 +338,8 @@ impl SliceFollower {
                     self.phase = Phase::Watching(version, watch);
                     return Ok(true);
                 }
-                // The next watch shows whether the server is there: one without bookmarks is silent,
-                // too.
+                // The next watch shows whether the server is there: one without bookmarks is
+                // silent, too.
                 Err(_) if silent_at < watch.deadline => {
                     self.phase = Phase::Listed(version);
                     return Ok(false);

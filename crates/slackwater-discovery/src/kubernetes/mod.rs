@@ -54,8 +54,8 @@ pub struct KubernetesSource {
     remarks: Vec<String>,
 }
 
-/// Everything that decides which fleets a source reports, except for the cluster itself. A source of
-/// an equal basis can take the place of another one.
+/// Everything that decides which fleets a source reports, except for the cluster itself. A source
+/// of an equal basis can take the place of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KubernetesBasis {
     access: ClusterAccess,

@@ -255,7 +255,7 @@ async fn a_watch_that_ends_in_time_goes_on_from_its_last_version() {
 #[tokio::test(start_paused = true)]
 async fn without_streaming_lists_pages_are_listed_and_then_watched() {
     type Serve = fn(testing::Asked) -> Option<Sending>;
-    // Whether the server has said that it has no streaming lists, so that it is asked for none again.
+    // Whether the server has said that it has no streaming lists; it is asked for none again.
     let (for_good, once) = (true, false);
     let ways: [(&str, bool, Serve); 8] = [
         ("422", for_good, |asked| {
