@@ -6,6 +6,8 @@
 //! once, even if a source repeats itself.
 
 use super::guard::{Guard, Verdict, replicas};
+#[cfg(feature = "kubernetes")]
+use super::kubernetes::{KubernetesBasis, KubernetesSource};
 use super::subset::subset_of;
 use super::{ControlPlane, Fleet, Source};
 use slackwater_config::GuardSettings;
@@ -28,7 +30,12 @@ pub struct Discovery {
     states: watch::Receiver<SourceState>,
     /// The control plane, and the resource's name.
     plane: Option<(ControlPlane, String)>,
+    /// Whether a start waits for the source's first answer.
+    is_awaited: bool,
     task: Option<JoinHandle<()>>,
+    /// What a source of pods was made from.
+    #[cfg(feature = "kubernetes")]
+    basis: Option<KubernetesBasis>,
 }
 
 /// The lists that are accepted, and those of their replicas that this process uses.
@@ -53,7 +60,10 @@ impl Discovery {
             fleets,
             states: watch::channel(state).1,
             plane: None,
+            is_awaited: false,
             task: None,
+            #[cfg(feature = "kubernetes")]
+            basis: None,
         }
     }
 
@@ -92,8 +102,46 @@ impl Discovery {
             fleets,
             states,
             plane: source.control_plane(),
+            is_awaited: source.is_awaited(),
             task: Some(tokio::spawn(follower.run(source))),
+            #[cfg(feature = "kubernetes")]
+            basis: None,
         }
+    }
+
+    /// Follows the pods of a cluster, as [`follow`](Self::follow) does.
+    #[cfg(feature = "kubernetes")]
+    pub fn follow_pods(
+        service: &str,
+        source: KubernetesSource,
+        rules: Rules,
+        fleets: watch::Sender<Arc<Fleet>>,
+    ) -> Self {
+        let basis = Some(source.basis().clone());
+        let mut discovery = Self::follow(service, source, rules, None, fleets);
+        discovery.basis = basis;
+        discovery
+    }
+
+    /// Whether a source of pods would report the fleets that are followed: the cluster, the
+    /// credentials, the service and all rules are the same.
+    #[cfg(feature = "kubernetes")]
+    pub fn follows_like(&self, source: &KubernetesSource) -> bool {
+        self.basis.as_ref() == Some(source.basis())
+    }
+
+    /// Waits until the cluster or the control plane has answered for the first time. `None` if it
+    /// already has, or if the source is another one. It waits without an end if the source is
+    /// dropped before.
+    pub fn first_answer(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let mut states = self.states.clone();
+        let waits = self.is_awaited && states.borrow().answered_at.is_none();
+        waits.then(|| async move {
+            let answered = states.wait_for(|state| state.answered_at.is_some()).await;
+            if answered.map(drop).is_err() {
+                core::future::pending::<()>().await;
+            }
+        })
     }
 
     /// Channel with the current fleet and all later ones.
@@ -162,34 +210,46 @@ struct Follower {
 impl Follower {
     async fn run(mut self, mut source: impl Source) {
         loop {
-            let mut next = source.next();
-            let told = loop {
-                let Some(deadline) = self.guard.deadline() else {
-                    break next.await;
-                };
-                tokio::select! {
-                    told = &mut next => break told,
-                    () = tokio::time::sleep_until(deadline) => {
-                        let verdict = self.guard.poll(Instant::now());
-                        if let Some(verdict) = verdict {
-                            self.act_on(verdict);
-                        }
-                    }
-                }
-            };
+            let told = self.hear(&mut source).await;
             match told {
                 Ok(fleet) => {
                     let verdict = self.guard.offer(Instant::now(), fleet);
-                    self.states
-                        .send_modify(|state| state.answered_at = Some(SystemTime::now()));
+                    self.answered();
                     self.act_on(verdict);
                 }
                 Err(why) => {
+                    if source.has_answered() {
+                        self.answered();
+                    }
                     self.guard.forget_waiting();
                     self.fail(&why);
                 }
             }
         }
+    }
+
+    /// Waits for the source's next result. Meanwhile a list that waits may be accepted.
+    async fn hear(&mut self, source: &mut impl Source) -> Result<Fleet, String> {
+        let mut next = source.next();
+        loop {
+            let Some(deadline) = self.guard.deadline() else {
+                return next.await;
+            };
+            tokio::select! {
+                told = &mut next => return told,
+                () = tokio::time::sleep_until(deadline) => {
+                    let verdict = self.guard.poll(Instant::now());
+                    if let Some(verdict) = verdict {
+                        self.act_on(verdict);
+                    }
+                }
+            }
+        }
+    }
+
+    fn answered(&self) {
+        self.states
+            .send_modify(|state| state.answered_at = Some(SystemTime::now()));
     }
 
     fn act_on(&mut self, verdict: Verdict) {

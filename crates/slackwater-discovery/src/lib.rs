@@ -65,4 +65,16 @@ pub trait Source: Send + 'static {
     /// looks up immediately, unless the source has [an initial fleet](Self::opened_at). It is
     /// always awaited to its end.
     fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>>;
+
+    /// Whether a start waits for the first answer, however long that takes, because until then
+    /// nothing is known.
+    fn is_awaited(&self) -> bool {
+        false
+    }
+
+    /// Whether the last failure is about an answer, such as that a service does not exist, and not
+    /// about the lack of one.
+    fn has_answered(&self) -> bool {
+        false
+    }
 }

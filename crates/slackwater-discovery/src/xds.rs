@@ -33,6 +33,8 @@ pub struct XdsSource {
     latest: watch::Receiver<Latest>,
     /// Number of the last report that was returned.
     delivered: u64,
+    /// Whether the control plane was reached at the last failure.
+    has_answered: bool,
     probe_port: Option<NonZeroU16>,
     server_name: Option<ServerName<'static>>,
     own: OwnAddresses,
@@ -57,6 +59,7 @@ impl XdsSource {
             subscription,
             latest,
             delivered: 0,
+            has_answered: false,
             probe_port,
             server_name,
             own,
@@ -66,7 +69,11 @@ impl XdsSource {
 
     async fn report(&mut self) -> Result<Fleet, String> {
         loop {
-            let report = self.latest.borrow_and_update().after(self.delivered);
+            let report = {
+                let latest = self.latest.borrow_and_update();
+                self.has_answered = latest.has_answered;
+                latest.after(self.delivered)
+            };
             if let Some((number, report)) = report {
                 self.delivered = number;
                 return report.and_then(|assignment| self.fleet(&assignment));
@@ -137,5 +144,13 @@ impl Source for XdsSource {
 
     fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>> {
         self.report().boxed()
+    }
+
+    fn is_awaited(&self) -> bool {
+        true
+    }
+
+    fn has_answered(&self) -> bool {
+        self.has_answered
     }
 }

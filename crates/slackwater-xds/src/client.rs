@@ -77,6 +77,9 @@ pub enum Report {
         name: String,
         /// The reason.
         why: String,
+        /// Whether the control plane was reached: the failure is about its answer, or about the
+        /// lack of one on an open stream.
+        has_answered: bool,
     },
 }
 
@@ -206,7 +209,11 @@ impl Client {
         for (name, subscription) in &mut self.subscriptions {
             subscription.due_at = None;
             if !was_reached || subscription.known.is_none() {
-                self.reports.push_back(failed(name, why));
+                self.reports.push_back(Report::Failed {
+                    name: name.clone(),
+                    why: why.to_owned(),
+                    has_answered: false,
+                });
             }
         }
         was_reached
@@ -417,6 +424,7 @@ fn failed(name: &str, why: &str) -> Report {
     Report::Failed {
         name: name.to_owned(),
         why: why.to_owned(),
+        has_answered: true,
     }
 }
 

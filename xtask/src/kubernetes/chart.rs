@@ -222,6 +222,7 @@ listen = "127.0.0.1:9911""#;
             ));
         }
     }
+    addresses(charts)?;
     let annotation = |config: &str| {
         let rendered = charts.proxy("edge", &["--set-literal", &format!("config={config}")])?;
         if rendered.contains("kind: Role")
@@ -245,6 +246,40 @@ listen = "127.0.0.1:9911""#;
         return Ok(());
     }
     Err("the annotation slackwater/restart does not follow what needs a restart".to_owned())
+}
+
+/// What depends on the listeners: the name of the ConfigMap, so that old pods keep their ports, and
+/// the address of the admin server with metrics.
+fn addresses(charts: &Charts) -> Result<(), String> {
+    let lines = |config: &str| {
+        let set = format!("config={config}\nreplicas = [\"10.0.0.1:80\"]");
+        let more = ["--set", "metrics.enabled=true", "--set-literal", &set];
+        let rendered = charts.proxy("edge", &more)?;
+        let documents = rendered.split("\n---\n");
+        let mut maps = documents.filter(|document| document.contains("kind: ConfigMap"));
+        let map = maps.next().ok_or("no ConfigMap")?;
+        let name = map.lines().find(|line| line.starts_with("  name: "));
+        let name = name.ok_or("a ConfigMap without a name")?.trim().to_owned();
+        if !rendered.contains(&format!("configMap:\n            {name}\n")) {
+            return Err(format!("no volume of the ConfigMap with {name}"));
+        }
+        let admin = rendered.lines().find(|line| line.contains("- --admin="));
+        let admin = admin.ok_or("no --admin")?.trim().to_owned();
+        Ok::<_, String>((name, admin))
+    };
+    let four = lines("listen = \"0.0.0.0:8080\"")?;
+    let six = lines("listen = [\"[::]:8080\"]\nworkers = 2")?;
+    let other = lines("listen = [\"0.0.0.0:8080\", \"0.0.0.0:8081\"]")?;
+    if four.0 == six.0 && four.0 != other.0 {
+        let expected = ["- --admin=0.0.0.0:9900", "- --admin=[::]:9900"];
+        if [four.1.as_str(), six.1.as_str()] == expected {
+            return Ok(());
+        }
+    }
+    Err(format!(
+        "the ConfigMap's name must follow the ports, and --admin the listeners' family: found \
+         {four:?}, {six:?}, {other:?}"
+    ))
 }
 
 /// A rendered chart as a manifest for kubectl: without the lines that only Helm needs.

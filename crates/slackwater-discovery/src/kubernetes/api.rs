@@ -97,6 +97,10 @@ impl Api {
         }
     }
 
+    pub(super) fn access(&self) -> &ClusterAccess {
+        &self.access
+    }
+
     /// Reads a whole response of a `list`.
     pub(super) async fn list(&mut self, path: &str) -> Result<Bytes, ApiError> {
         let (sender, response) = self.get(path, "list").await?;

@@ -16,6 +16,8 @@ const BASE_MAX: Duration = Duration::from_secs(15);
 pub(super) struct Backoff {
     draw: SplitMix64,
     failures: u32,
+    /// Whether data was outdated since the last reset.
+    was_outdated: bool,
 }
 
 impl Backoff {
@@ -23,6 +25,7 @@ impl Backoff {
         Self {
             draw: SplitMix64::new(seed),
             failures: 0,
+            was_outdated: false,
         }
     }
 
@@ -34,10 +37,12 @@ impl Backoff {
         base + self.up_to(base)
     }
 
-    /// The wait before a list that replaces outdated data: none for the first in a row.
+    /// The wait before a list that replaces outdated data: none for the first in a row, also after
+    /// other failures, because a server that was away for long has forgotten the version.
     pub(super) fn after_outdated(&mut self) -> Duration {
-        if self.failures == 0 {
-            self.failures = 1;
+        if !self.was_outdated {
+            self.was_outdated = true;
+            self.failures = self.failures.max(1);
             return Duration::ZERO;
         }
         self.after_failure()
@@ -46,6 +51,7 @@ impl Backoff {
     /// What was wrong is over.
     pub(super) const fn reset(&mut self) {
         self.failures = 0;
+        self.was_outdated = false;
     }
 
     /// Draws a time shorter than `span`.
@@ -85,6 +91,8 @@ mod tests {
         let next = backoff.after_outdated();
         assert!((BASE * 2..BASE * 4).contains(&next), "{next:?}");
         backoff.reset();
-        assert_eq!(backoff.after_outdated(), Duration::ZERO);
+        backoff.after_failure();
+        assert_eq!(backoff.after_outdated(), Duration::ZERO, "after a failure");
+        assert!(!backoff.after_outdated().is_zero());
     }
 }

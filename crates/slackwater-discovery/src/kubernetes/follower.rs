@@ -17,6 +17,10 @@ const PAGES_MAX: usize = 1000;
 const WATCH_S: u64 = 240;
 /// How long after that time a watch counts as dead.
 const WATCH_GRACE: Duration = Duration::from_secs(20);
+/// How long a watch may be silent before it is replaced by another one. An API server sends a
+/// bookmark every minute, or up to a quarter later; the time is that of two. A peer that a proxy or
+/// a network hides is noticed by nothing else.
+const SILENCE_MAX: Duration = Duration::from_secs(150);
 /// How long a streaming list may send nothing before it is done by pages.
 const INITIAL_QUIET_MAX: Duration = Duration::from_secs(2);
 /// How long a streaming list may take.
@@ -28,6 +32,9 @@ const WATCH_PROVEN: Duration = Duration::from_secs(30);
 /// How long further events are waited for before a change is reported. A rollout changes several
 /// slices at once.
 const SETTLED: Duration = Duration::from_millis(50);
+/// The storage feature that an API server names when its etcd is too old for streaming lists
+/// (before 3.4.25): it ends the watch by an error of status 500.
+const NO_PROGRESS: &str = "RequestWatchProgress";
 /// The longest version or continuation that a server may name, in bytes.
 const TOKEN_BYTES_MAX: usize = 4096;
 
@@ -38,6 +45,8 @@ struct Watch {
     _connection: Connection,
     lines: Lines<Incoming>,
     opened_at: Instant,
+    /// When it sent something for the last time.
+    heard_at: Instant,
     /// When it counts as dead.
     deadline: Instant,
     /// Whether it has sent anything.
@@ -72,8 +81,10 @@ pub(super) struct SliceFollower {
     place: OwnPlace,
     slices: Slices,
     phase: Phase,
-    /// Whether lists are streamed; `false` once the server did not.
+    /// Whether lists are streamed; `false` once the server has said that it does not.
     streams: bool,
+    /// Whether the next list is done by pages, because a streaming list did not come.
+    pages_next: bool,
     backoff: Backoff,
     /// When the next request may be sent.
     not_before: Instant,
@@ -98,6 +109,7 @@ impl SliceFollower {
             slices: Slices::default(),
             phase: Phase::Unlisted,
             streams: true,
+            pages_next: false,
             backoff: Backoff::new(seed),
             not_before: Instant::now(),
         }
@@ -123,7 +135,7 @@ impl SliceFollower {
                     let version = version.clone();
                     self.open(version).await
                 }
-                Phase::Unlisted if self.streams => self.stream().await,
+                Phase::Unlisted if self.streams && !self.pages_next => self.stream().await,
                 Phase::Unlisted => self.list().await,
             };
             match step {
@@ -158,7 +170,7 @@ impl SliceFollower {
         wait
     }
 
-    /// Lists by a watch that begins with all slices. Returns `false` if the server cannot.
+    /// Lists by a watch that begins with all slices. Returns `false` if pages must be listed.
     async fn stream(&mut self) -> Result<bool, ApiError> {
         let parameters = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         let mut watch = match self.watch(parameters).await {
@@ -171,16 +183,20 @@ impl SliceFollower {
         loop {
             let until = end.min(Instant::now() + INITIAL_QUIET_MAX);
             let line = match timeout_at(until, watch.lines.next()).await {
-                // A server that does not know the parameters sends nothing at the end.
-                Err(_) | Ok(Ok(None)) => return Ok(self.stop_streams()),
+                // A server that does not know the parameters sends nothing at the end, as does one
+                // that is only busy.
+                Err(_) | Ok(Ok(None)) => return Ok(self.skip_stream()),
                 Ok(Err(why)) => return Err(self.api.failed(&why)),
                 Ok(Ok(Some(line))) => line,
             };
             let (version, change) = match self.read(&line, &mut slices) {
                 Ok(read) => read,
-                // An API server whose etcd is older than 3.4.25 ends the watch by an error.
-                Err(EventError::Status(status, _)) if status >= 500 => {
-                    return Ok(self.stop_streams());
+                Err(EventError::Status(status, said)) if status >= 500 => {
+                    return Ok(if said.contains(NO_PROGRESS) {
+                        self.stop_streams()
+                    } else {
+                        self.skip_stream()
+                    });
                 }
                 Err(EventError::Status(status, said)) => {
                     return match self.api.refused(status, &said, "watch") {
@@ -197,11 +213,18 @@ impl SliceFollower {
                 } => return Ok(self.stop_streams()),
                 Change::Bookmark { .. } => {
                     self.slices = slices;
+                    watch.heard_at = Instant::now();
                     self.phase = Phase::Watching(version, watch);
                     return Ok(true);
                 }
             }
         }
+    }
+
+    /// Lists by pages once. Returns `false`, because nothing is listed yet.
+    const fn skip_stream(&mut self) -> bool {
+        self.pages_next = true;
+        false
     }
 
     /// Lists by pages from now on. Returns `false`, because nothing is listed yet.
@@ -212,6 +235,7 @@ impl SliceFollower {
 
     /// Lists page by page.
     async fn list(&mut self) -> Result<bool, ApiError> {
+        self.pages_next = false;
         let mut slices = Slices::default();
         let mut next_page = None::<String>;
         for _ in 0..PAGES_MAX {
@@ -285,11 +309,13 @@ impl SliceFollower {
         let opened_at = Instant::now();
         self.not_before = opened_at + WATCH_PERIOD_MIN;
         let (connection, body) = self.api.watch(&path).await?;
+        let heard_at = Instant::now();
         Ok(Watch {
             _connection: connection,
             lines: Lines::new(body),
             opened_at,
-            deadline: Instant::now() + Duration::from_secs(span_s) + WATCH_GRACE,
+            heard_at,
+            deadline: heard_at + Duration::from_secs(span_s) + WATCH_GRACE,
             has_spoken: false,
         })
     }
@@ -305,11 +331,18 @@ impl SliceFollower {
         let mut version = version;
         let mut settled = None::<Instant>;
         loop {
-            let until = settled.unwrap_or(watch.deadline);
+            let silent_at = watch.heard_at + SILENCE_MAX;
+            let until = settled.unwrap_or(watch.deadline.min(silent_at));
             let line = match timeout_at(until, watch.lines.next()).await {
                 Err(_) if settled.is_some() => {
                     self.phase = Phase::Watching(version, watch);
                     return Ok(true);
+                }
+                // The next watch shows whether the server is there: one without bookmarks is
+                // silent, too.
+                Err(_) if silent_at < watch.deadline => {
+                    self.phase = Phase::Listed(version);
+                    return Ok(false);
                 }
                 Err(_) => {
                     self.phase = Phase::Listed(version);
@@ -339,6 +372,7 @@ impl SliceFollower {
             })?;
             version = next;
             watch.has_spoken = true;
+            watch.heard_at = Instant::now();
             self.backoff.reset();
             match change {
                 Change::Bookmark { .. } if settled.is_none() => {

@@ -45,17 +45,28 @@ use slices::{Family, OwnPlace};
 /// Follows the pods of a service.
 #[derive(Debug)]
 pub struct KubernetesSource {
+    namespace: String,
+    basis: KubernetesBasis,
+    follower: SliceFollower,
+    /// Whether the server has answered to the last call, so that a failure is about its answer.
+    has_answered: bool,
+    /// What was last logged about slices that are not used as they are.
+    remarks: Vec<String>,
+}
+
+/// Everything that decides which fleets a source reports, except for the cluster itself. A source
+/// of an equal basis can take the place of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KubernetesBasis {
+    access: ClusterAccess,
     /// The service with its namespace.
     service: KubernetesService,
-    namespace: String,
+    place: OwnPlace,
     rules: Rules,
     server_name: ServerName<'static>,
     protocol: ReplicaProtocol,
     has_tls: bool,
     own: OwnAddresses,
-    follower: SliceFollower,
-    /// What was last logged about slices that are not used as they are.
-    remarks: Vec<String>,
 }
 
 /// What a source of pods is made from.
@@ -113,28 +124,41 @@ impl KubernetesSource {
             node: cluster.node.clone(),
         };
         let probe_port = probe_port.map(PodPort::Number);
-        Ok(Self {
-            rules: Rules {
-                port: service.port.clone(),
-                probe_port: probe_port.or_else(|| cluster.probe_port.clone()),
-                topology: cluster.topology,
-            },
-            follower: SliceFollower::new(api, &namespace, &service.name, place, seed),
+        let rules = Rules {
+            port: service.port.clone(),
+            probe_port: probe_port.or_else(|| cluster.probe_port.clone()),
+            topology: cluster.topology,
+        };
+        let basis = KubernetesBasis {
+            access: api.access().clone(),
             service: KubernetesService {
                 namespace: Some(namespace.clone()),
                 ..service.clone()
             },
-            namespace,
+            place: place.clone(),
+            rules,
             server_name,
             protocol: replica.protocol,
             has_tls: tls.is_some(),
             own,
+        };
+        Ok(Self {
+            follower: SliceFollower::new(api, &namespace, &service.name, place, seed),
+            namespace,
+            basis,
+            has_answered: false,
             remarks: Vec::new(),
         })
     }
 
+    pub(crate) const fn basis(&self) -> &KubernetesBasis {
+        &self.basis
+    }
+
     async fn look_up(&mut self) -> Result<Fleet, String> {
+        self.has_answered = false;
         self.follower.next().await?;
+        self.has_answered = true;
         self.fleet()
     }
 
@@ -145,7 +169,7 @@ impl KubernetesSource {
             return Err(format!(
                 "the namespace {} has no EndpointSlice of a service {}; look whether the service \
                  exists and has a selector",
-                self.namespace, self.service.name
+                self.namespace, self.basis.service.name
             ));
         }
         let mut remarks: Vec<String> = (slices.iter())
@@ -156,20 +180,20 @@ impl KubernetesSource {
             .collect();
         // One line stands for all slices of such a service.
         remarks.truncate(1);
-        let selected = select(&slices.iter().map(|(_, slice)| slice), &self.rules);
+        let selected = select(&slices.iter().map(|(_, slice)| slice), &self.basis.rules);
         let selected = selected.map_err(|NoPort(ports)| {
             format!(
                 "the EndpointSlices of {} have no TCP port {}; they have: {ports}",
-                self.service, self.rules.port
+                self.basis.service, self.basis.rules.port
             )
         })?;
         remarks.extend(self.protocol_remark(&selected));
         let found = selected.len();
-        let (usable, left_out) = sift(&self.own, selected, |selected| selected.address);
+        let (usable, left_out) = sift(&self.basis.own, selected, |selected| selected.address);
         if usable.is_empty() && found > 0 {
             return Err(format!(
                 "{} has no usable address: {left_out}",
-                self.service
+                self.basis.service
             ));
         }
         if !left_out.is_empty() {
@@ -183,7 +207,7 @@ impl KubernetesSource {
     /// A remark if the port names another protocol than the configuration.
     fn protocol_remark(&self, selected: &[Selected<'_>]) -> Option<String> {
         let named = selected.iter().find_map(|selected| selected.app_protocol)?;
-        let (protocol, has_tls) = (self.protocol, self.has_tls);
+        let (protocol, has_tls) = (self.basis.protocol, self.basis.has_tls);
         let remedy = match named {
             "kubernetes.io/h2c" | "h2c" if protocol != ReplicaProtocol::H2c || has_tls => {
                 "replica.protocol = \"h2c\""
@@ -222,7 +246,7 @@ impl KubernetesSource {
             name,
             address,
             probe_address: SocketAddr::new(address.ip(), port),
-            server_name: self.server_name.clone(),
+            server_name: self.basis.server_name.clone(),
             weight: 1,
             tier: 0,
         }
@@ -251,10 +275,18 @@ impl KubernetesSetup<'_> {
 
 impl Source for KubernetesSource {
     fn name(&self) -> String {
-        format!("kubernetes {}", self.service)
+        format!("kubernetes {}", self.basis.service)
     }
 
     fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>> {
         self.look_up().boxed()
+    }
+
+    fn is_awaited(&self) -> bool {
+        true
+    }
+
+    fn has_answered(&self) -> bool {
+        self.has_answered
     }
 }

@@ -3,7 +3,8 @@
 //! They follow `CategorizeEndpoints` and `topologyModeFromHints` of kube-proxy
 //! (`pkg/proxy/topology.go`, 1.37) for services of type cluster. Ready endpoints are used. If none
 //! is ready, those are that terminate and still serve. Hints count only if every ready endpoint has
-//! them and one names the place of this proxy: hints for nodes first, then those for zones.
+//! them and one names the place of this proxy: hints for nodes first, then those for zones. Of two
+//! families one is used, which kube-proxy does not decide.
 
 use super::slices::{Endpoint, Family, Hint, Slice, SlicePort};
 use core::net::SocketAddr;
@@ -14,8 +15,11 @@ use std::collections::BTreeMap;
 /// The name of the port for probes that needs no configuration.
 const PROBE_PORT: &str = "slackwater-probe";
 
+/// How many times as many endpoints of IPv6 as of IPv4 are not enough to use IPv6.
+const V6_FACTOR: usize = 2;
+
 /// What is wanted of a service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
     /// The port for requests.
     pub(super) port: PodPort,
@@ -58,14 +62,8 @@ pub(super) fn select<'s>(
     if found.is_empty() && usable.clone().next().is_some() {
         return Err(NoPort(ports_of(usable)));
     }
-    // A pod of two families is in slices of both, so one of them has all pods.
-    let has_v4 = found.iter().any(|(slice, _)| slice.family == Family::V4);
-    let family = if has_v4 { Family::V4 } else { Family::V6 };
     let mut by_address = BTreeMap::<SocketAddr, Selected<'s>>::new();
     for (slice, port) in found {
-        if slice.family != family {
-            continue;
-        }
         let probe_port = probe_port(slice, rules);
         for endpoint in &slice.endpoints {
             let address = SocketAddr::new(endpoint.ip, port.number.get());
@@ -82,6 +80,8 @@ pub(super) fn select<'s>(
             }
         }
     }
+    let is_v6 = uses_v6(&by_address);
+    by_address.retain(|address, _| address.is_ipv6() == is_v6);
     let all = || by_address.values().map(|selected| selected.endpoint);
     let is_used: fn(&Endpoint) -> bool = if all().any(|endpoint| endpoint.is_ready) {
         match rules.topology {
@@ -93,6 +93,25 @@ pub(super) fn select<'s>(
     };
     by_address.retain(|_, selected| is_used(selected.endpoint));
     Ok(by_address.into_values().collect())
+}
+
+/// Whether the addresses of IPv6 are used. A pod of two families is in slices of both, so usually
+/// each family has all pods, and IPv4 is used. The cluster changes the slices of the families one
+/// after the other, so only a large difference means that IPv4 lacks pods: then IPv6 has more than
+/// twice as many that can be used.
+fn uses_v6(by_address: &BTreeMap<SocketAddr, Selected<'_>>) -> bool {
+    let count = |least: u8, is_v6: bool| {
+        let all = by_address.iter();
+        all.filter(|(address, selected)| {
+            address.is_ipv6() == is_v6 && rank(selected.endpoint) >= least
+        })
+        .count()
+    };
+    // Ready endpoints decide; without any, those that still serve; without those, any.
+    let of_rank = |least| (count(least, false), count(least, true));
+    let counts = [2, 1, 0].map(of_rank);
+    let decides = counts.iter().find(|(v4, v6)| v4 + v6 > 0);
+    decides.is_some_and(|(v4, v6)| *v6 > V6_FACTOR * v4)
 }
 
 /// How much an endpoint can be used: not at all, if no other can be, or always.

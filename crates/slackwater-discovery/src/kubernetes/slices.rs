@@ -200,7 +200,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Collect<T> {
 }
 
 /// The place of this proxy in the cluster.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OwnPlace {
     pub(super) zone: Option<String>,
     pub(super) node: Option<String>,

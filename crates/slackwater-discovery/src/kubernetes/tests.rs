@@ -8,10 +8,11 @@ mod tls;
 use super::api::{Dial, Stream};
 use super::testing::{ApiServer, Sending, endpoint, kubeconfig, list, slice};
 use super::*;
-use crate::testing::Folder;
+use crate::Discovery;
+use crate::testing::{Folder, holding};
 use core::time::Duration;
 use serde_json::{Value, json};
-use slackwater_config::Topology;
+use slackwater_config::{GuardSettings, Topology};
 use std::io;
 use tokio::io::duplex;
 use tokio::sync::mpsc;
@@ -102,6 +103,19 @@ impl Cluster {
             .await;
         assert_eq!(names(&fleet), expected(pods));
         (cluster, watch)
+    }
+
+    /// Opens another watch after version 20, with the pod 1.
+    async fn watch_again(&mut self) -> Sending {
+        let (fleet, watch) = self
+            .next(async |server| {
+                let asked = server.asked().await;
+                assert!(asked.target.ends_with("&resourceVersion=20"));
+                asked.send(200)
+            })
+            .await;
+        assert_eq!(names(&fleet), expected(&[1]));
+        watch
     }
 
     /// Lists these pods by pages and opens a watch after version 20.
@@ -241,40 +255,47 @@ async fn a_watch_that_ends_in_time_goes_on_from_its_last_version() {
 #[tokio::test(start_paused = true)]
 async fn without_streaming_lists_pages_are_listed_and_then_watched() {
     type Serve = fn(testing::Asked) -> Option<Sending>;
-    let ways: [(&str, Serve); 7] = [
-        ("422", |asked| {
+    // Whether the server has said that it has no streaming lists; it is asked for none again.
+    let (for_good, once) = (true, false);
+    let ways: [(&str, bool, Serve); 8] = [
+        ("422", for_good, |asked| {
             asked.refuse(422, "sendInitialEvents is forbidden for watch");
             None
         }),
-        ("400", |asked| {
+        ("400", for_good, |asked| {
             asked.refuse(400, "unknown parameter");
             None
         }),
-        ("an old etcd", |asked| {
+        ("an old etcd", for_good, |asked| {
             let watch = asked.send(200);
             let status = json!({"kind": "Status", "status": "Failure", "code": 500,
                 "message": "etcdserver: RequestWatchProgress is not supported"});
             watch.event("ERROR", &status);
             Some(watch)
         }),
-        ("an event 422", |asked| {
+        ("an event 422", for_good, |asked| {
             let watch = asked.send(200);
             watch.event("ERROR", &json!({"kind": "Status", "code": 422}));
             Some(watch)
         }),
-        ("no mark of the end", |asked| {
+        ("no mark of the end", for_good, |asked| {
             let watch = asked.send(200);
             watch.event("ADDED", &web(5, &[9]));
             watch.bookmark(6);
             Some(watch)
         }),
-        ("silence", |asked| Some(asked.send(200))),
-        ("an end", |asked| {
+        ("an event 503", once, |asked| {
+            let watch = asked.send(200);
+            watch.event("ERROR", &json!({"kind": "Status", "code": 503}));
+            Some(watch)
+        }),
+        ("silence", once, |asked| Some(asked.send(200))),
+        ("an end", once, |asked| {
             drop(asked.send(200));
             None
         }),
     ];
-    for (way, serve) in ways {
+    for (way, is_for_good, serve) in ways {
         let mut cluster = Cluster::new();
         let (fleet, _watch) = cluster
             .next(async |server| {
@@ -308,8 +329,21 @@ async fn without_streaming_lists_pages_are_listed_and_then_watched() {
             .await;
         assert_eq!(names(&fleet), expected(&[1, 2]), "{way}");
         watch.event("ERROR", &json!({"kind": "Status", "code": 410}));
-        // The server is not asked for a stream again.
-        let _watch = cluster.list_and_watch(&[1, 3]).await;
+        if is_for_good {
+            let _watch = cluster.list_and_watch(&[1, 3]).await;
+            continue;
+        }
+        let (fleet, _watch) = cluster
+            .next(async |server| {
+                let asked = server.asked().await;
+                assert!(asked.is_streaming_list(), "{way}");
+                let watch = asked.send(200);
+                watch.event("ADDED", &web(9, &[1, 3]));
+                watch.initial_events_end(10);
+                watch
+            })
+            .await;
+        assert_eq!(names(&fleet), expected(&[1, 3]), "{way}");
     }
 }
 
@@ -443,6 +477,73 @@ async fn addresses_that_cannot_be_replicas_are_left_out() {
         told,
         "the EndpointSlices of shop/web:http have no TCP port http; they have: grpc (90)"
     );
+}
+
+#[tokio::test]
+async fn a_source_is_followed_like_another_one_if_all_that_it_depends_on_is_the_same() {
+    let folder = Folder::new("alike");
+    let text = kubeconfig("http://127.0.0.1:1");
+    let source =
+        |text: &str, settings: &KubernetesSettings, replica: &ReplicaSettings, port, own| {
+            let access = ClusterAccess::read(Some(&folder.write("config", text)));
+            let setup = KubernetesSetup {
+                service: &web_service(),
+                cluster: settings,
+                replica,
+                probe_port: NonZeroU16::new(port),
+                own: OwnAddresses::new([SocketAddr::from(([10, 0, 0, 9], own))]),
+            };
+            KubernetesSource::new(access.expect("valid"), setup, 1).expect("a source")
+        };
+    let replica = ReplicaSettings::default();
+    let followed = Discovery::follow_pods(
+        "web",
+        source(&text, &settings(), &replica, 7, 80),
+        crate::testing::whole(),
+        holding(&[1]),
+    );
+    let like = |text: &str, settings, replica: &ReplicaSettings, port, own| {
+        followed.follows_like(&source(text, &settings, replica, port, own))
+    };
+    assert!(like(&text, settings(), &replica, 7, 80));
+    for (old, new) in [
+        ("http://127.0.0.1:1", "http://127.0.0.1:2"),
+        ("tokenFile: token", "tokenFile: other"),
+        ("tokenFile: token", "token: s3cret"),
+        ("namespace: shop", "namespace: store"),
+        ("{server:", "{certificate-authority-data: \"QQ==\", server:"),
+    ] {
+        let changed = text.replace(old, new);
+        assert_ne!(changed, text, "{old}");
+        assert!(!like(&changed, settings(), &replica, 7, 80), "{new}");
+    }
+    let h2c = ReplicaSettings {
+        protocol: ReplicaProtocol::H2c,
+        ..ReplicaSettings::default()
+    };
+    assert!(!like(&text, settings(), &h2c, 7, 80));
+    assert!(!like(&text, settings(), &replica, 8, 80));
+    assert!(!like(&text, settings(), &replica, 7, 81));
+    let zone = Some("b".to_owned());
+    assert!(!like(
+        &text,
+        KubernetesSettings { zone, ..settings() },
+        &replica,
+        7,
+        80
+    ));
+    let topology = Topology::Ignore;
+    let ignoring = KubernetesSettings {
+        topology,
+        ..settings()
+    };
+    assert!(!like(&text, ignoring, &replica, 7, 80));
+    let other = Discovery::list(
+        &Fleet::default(),
+        &crate::testing::whole().subset,
+        holding(&[1]),
+    );
+    assert!(!other.follows_like(&source(&text, &settings(), &replica, 7, 80)));
 }
 
 #[tokio::test]

@@ -28,6 +28,8 @@ pub(super) struct Latest {
     accepted: Option<(u64, Arc<Assignment>)>,
     version: String,
     failure: Option<(u64, String)>,
+    /// Whether the control plane was reached when the last failure was reported.
+    pub(super) has_answered: bool,
 }
 
 impl Latest {
@@ -55,7 +57,12 @@ impl Latest {
                 self.version = version;
                 self.accepted = Some((number, assignment));
             }
-            Report::Failed { why, .. } => self.failure = Some((number, why)),
+            Report::Failed {
+                why, has_answered, ..
+            } => {
+                self.failure = Some((number, why));
+                self.has_answered = has_answered;
+            }
         }
     }
 }
@@ -317,7 +324,11 @@ impl Task {
             }
             if let Err(why) = self.client.subscribe(now, name) {
                 let name = name.clone();
-                let failed = Report::Failed { name, why };
+                let failed = Report::Failed {
+                    name,
+                    why,
+                    has_answered: false,
+                };
                 resource.latest.send_modify(|latest| latest.take(failed));
             }
         }
@@ -367,6 +378,7 @@ mod tests {
         Report::Failed {
             name: "web".to_owned(),
             why: why.to_owned(),
+            has_answered: true,
         }
     }
 

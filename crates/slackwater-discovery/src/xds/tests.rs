@@ -103,6 +103,7 @@ async fn sources_of_one_resource_share_its_subscription() {
     assert!(state.xds.is_some_and(|xds| xds.streams == 0));
     assert_eq!(discovery.fleet().len(), 1);
     assert!(discovery.control_plane().is_some());
+    assert!(discovery.first_answer().is_some(), "a failure is no answer");
 }
 
 #[tokio::test]

@@ -29,12 +29,13 @@ use crate::watchdog::Watchdog;
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use futures_util::future::join_all;
 use slackwater_config::Fault;
 use slackwater_config::routes::Route;
 use slackwater_config::tls::Client;
 use slackwater_config::{Config, ListenerConfig, ServiceConfig};
 use slackwater_discovery::Discovery;
-use slackwater_telemetry::facts::Lifecycle;
+use slackwater_telemetry::facts::{self, Lifecycle};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
@@ -42,6 +43,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use tls::Tls;
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::AbortHandle;
 use worker::{Command, ListenerPlan, Plan, ServicePlan, WorkerListener, WorkerParts};
 
 /// The running proxy. Dropping it stops it immediately.
@@ -52,6 +54,8 @@ pub struct Proxy {
     /// One sender for each worker.
     commands: Vec<mpsc::UnboundedSender<Command>>,
     lifecycle: Lifecycle,
+    /// Waits for the first answers of sources of pods.
+    awaited: Option<AbortHandle>,
     status: Arc<Workers>,
     tls: Tls,
     /// Runs the health checks.
@@ -177,6 +181,7 @@ impl Proxy {
             listeners,
             commands: Vec::new(),
             lifecycle: Lifecycle::default(),
+            awaited: None,
             status: Arc::default(),
             tls: tls.clone(),
             checks: HealthThread::default(),
@@ -242,8 +247,32 @@ impl Proxy {
         ));
         proxy.status.set_tls(&tls, &config);
         proxy.status.set_services(parts(&config, sources, &views));
-        proxy.lifecycle.set_serving();
+        proxy.serve_when_found();
         Ok(proxy)
+    }
+
+    /// Ends the phase `starting` once every cluster and control plane has answered: until then,
+    /// requests would find no replica. There is no way back, so one that is away later, or a source
+    /// that is added later, changes nothing.
+    fn serve_when_found(&mut self) {
+        if let Some(before) = self.awaited.take() {
+            before.abort();
+        }
+        if self.lifecycle.phase() != facts::Phase::Starting {
+            return;
+        }
+        let services = self.status.services();
+        let answers = (services.iter()).filter_map(|service| service.discovery.first_answer());
+        let answers: Vec<_> = answers.collect();
+        if answers.is_empty() {
+            return self.lifecycle.set_serving();
+        }
+        let lifecycle = self.lifecycle.clone();
+        let waiting = tokio::spawn(async move {
+            join_all(answers).await;
+            lifecycle.set_serving();
+        });
+        self.awaited = Some(waiting.abort_handle());
     }
 
     fn spawn(&mut self, parts: WorkerParts) -> Result<Vec<ServiceView>, Fault> {
@@ -344,6 +373,9 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
+        if let Some(awaited) = self.awaited.take() {
+            awaited.abort();
+        }
         self.stop();
         self.threads.join();
     }

@@ -144,6 +144,7 @@ impl Proxy {
         self.status.set_tls(&tls, &next);
         self.tls = tls;
         self.config = next;
+        self.serve_when_found();
         Ok(reloaded)
     }
 
@@ -219,14 +220,17 @@ impl Proxy {
             };
             let is_moved =
                 matches!(service.discovery.source, FleetSource::Xds(_)) && !is_same_plane;
-            let is_same = asks_alike && !is_moved && has_same_source(&old.config, service);
-            let feed = if is_same {
+            let may_stay = asks_alike && !is_moved && has_same_source(&old.config, service);
+            let feed = if may_stay && !is_of_cluster(service) {
                 Feed::Same(Arc::clone(&old.discovery))
             } else {
-                Feed::Changed(
-                    Box::new(sources.open(service)?),
-                    old.discovery.fleets().clone(),
-                )
+                // A cluster's credentials are in other files, so they are read to be compared.
+                let opened = sources.open(service)?;
+                if may_stay && opened.is_followed_by(&old.discovery) {
+                    Feed::Same(Arc::clone(&old.discovery))
+                } else {
+                    Feed::Changed(Box::new(opened), old.discovery.fleets().clone())
+                }
             };
             let stays = self.stays(old, service, next);
             let health = if checks_alike(&old.config, service) {
@@ -438,8 +442,12 @@ fn hold<T: Clone + PartialEq>(next: &mut T, now: &T, name: &'static str) -> Opti
     is_other.then_some(name)
 }
 
-/// Whether the source of a service's fleet and the rules for it are unchanged. A list is always
-/// new; its followers detect whether it is the same.
+const fn is_of_cluster(service: &ServiceConfig) -> bool {
+    matches!(service.discovery.source, FleetSource::Kubernetes(_))
+}
+
+/// Whether the source of a service's fleet and the rules for it are unchanged in the configuration.
+/// A list is always new; its followers detect whether it is the same.
 fn has_same_source(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     let rules = |settings: &DiscoverySettings| DiscoverySettings {
         warm_up: core::time::Duration::ZERO,

@@ -200,8 +200,21 @@ impl Opened {
             }
             Self::Dns(source) => Discovery::follow(name, *source, rules, None, fleets),
             #[cfg(feature = "kubernetes")]
-            Self::Kubernetes(source) => Discovery::follow(name, *source, rules, None, fleets),
+            Self::Kubernetes(source) => Discovery::follow_pods(name, *source, rules, fleets),
             Self::Xds(source) => Discovery::follow(name, *source, rules, None, fleets),
+        }
+    }
+
+    /// Whether this source would report the fleets that are followed already, so that it need not
+    /// take the other's place. Only sources of pods can tell.
+    pub(crate) fn is_followed_by(&self, discovery: &Discovery) -> bool {
+        match self {
+            #[cfg(feature = "kubernetes")]
+            Self::Kubernetes(source) => discovery.follows_like(source),
+            _ => {
+                let _ = discovery;
+                false
+            }
         }
     }
 }

@@ -534,7 +534,7 @@ impl AddAssign for RequestCounts {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// It is not listening yet.
+    /// It is not listening yet, or a cluster has not said yet which replicas there are.
     #[default]
     Starting,
     /// It takes requests.
@@ -571,7 +571,7 @@ struct Life {
 }
 
 impl Lifecycle {
-    /// Marks every listener as open: `/readyz` returns 200 from now on.
+    /// Marks every listener as open and every fleet as known: `/readyz` returns 200 from now on.
     pub fn set_serving(&self) {
         self.0.stage.fetch_max(1, Ordering::Relaxed);
     }

@@ -85,7 +85,7 @@ impl Machine {
                     let ports = assignment.endpoints.iter().map(|it| it.address.port());
                     format!("{name} {version} {:?}", ports.collect::<Vec<_>>())
                 }
-                Report::Failed { name, why } => format!("{name} failed: {why}"),
+                Report::Failed { name, why, .. } => format!("{name} failed: {why}"),
             });
         }
         out

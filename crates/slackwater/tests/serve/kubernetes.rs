@@ -92,9 +92,13 @@ async fn a_fleet_follows_its_pods_and_outlives_the_api_server() {
     answered_by(&proxy, &["one", "two"]).await;
     watch.event("DELETED", &pod("web-1", 102, one));
     answered_by(&proxy, &["two"]).await;
-    let found = status(&proxy).await;
-    let name = format!("web-2@{}", two.address);
-    assert_eq!(found["replicas"][0]["name"], json!(name));
+    let name = json!(format!("web-2@{}", two.address));
+    until("the status has it alone", async || {
+        let found = status(&proxy).await;
+        let replicas = found["replicas"].as_array().unwrap();
+        (replicas.len() == 1 && replicas[0]["name"] == name).then_some(())
+    })
+    .await;
 
     // An empty list, and an API server that is away, change nothing.
     watch.event("DELETED", &pod("web-2", 103, two));
@@ -133,6 +137,111 @@ async fn a_fleet_follows_its_pods_and_outlives_the_api_server() {
     is_over.store(true, Ordering::Relaxed);
     let requests = tokio::time::timeout(PATIENCE, load).await.unwrap().unwrap();
     assert!(requests > 0);
+}
+
+/// The first line of `/readyz`.
+async fn readiness(proxy: &Proxy) -> String {
+    let page = proxy.admin_page("/readyz").await;
+    page.lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_is_ready_once_its_cluster_has_answered_and_stays_so() {
+    let one = Replica::echo("one").await;
+    let mut server = ApiServer::start().await;
+    let folder = Folder::new("ready");
+    folder.write("token", "s3cret");
+    let url = format!("http://{}", server.address.unwrap());
+    folder.write("config", &kubeconfig(&url));
+    let file = folder.write("slackwater.toml", &config(&folder));
+    let refusing = tokio::spawn(async move {
+        server.asked().await.refuse(503, "etcd is away");
+        server
+    });
+    let file = file.to_str().unwrap();
+    let proxy = Proxy::spawn(&["serve", "--config", file, "--admin", "127.0.0.1:0"]);
+    let mut server = refusing.await.unwrap();
+    // It listens, and does not know one replica.
+    assert_eq!(readiness(&proxy).await, "starting");
+    assert_eq!(get(proxy.address, "/").await.status, 503);
+    // A reload meanwhile waits for the answer, too.
+    proxy.signal("HUP");
+    proxy.log_line("configuration reloaded");
+    assert_eq!(readiness(&proxy).await, "starting");
+    let watch = list(&mut server, &[pod("web-1", 1, &one)]).await;
+    until("it is ready", async || {
+        (readiness(&proxy).await == "serving").then_some(())
+    })
+    .await;
+    answered_by(&proxy, &["one"]).await;
+
+    // Neither an API server that is away nor a new source takes that back.
+    drop((server, watch));
+    proxy.log_line("cannot be reached");
+    assert_eq!(readiness(&proxy).await, "serving");
+    let silent = ApiServer::start().await;
+    let url = format!("http://{}", silent.address.unwrap());
+    folder.write("config", &kubeconfig(&url));
+    proxy.signal("HUP");
+    proxy.log_line("configuration reloaded");
+    assert_eq!(readiness(&proxy).await, "serving");
+    answered_by(&proxy, &["one"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reload_reads_the_kubeconfig_and_keeps_a_source_that_is_the_same() {
+    let replicas = [
+        Replica::echo("one").await,
+        Replica::echo("two").await,
+        Replica::echo("zoe").await,
+    ];
+    let [one, two, three] = &replicas;
+    let (mut server, mut other) = (ApiServer::start().await, ApiServer::start().await);
+    let urls = [&server, &other].map(|it| format!("http://{}", it.address.unwrap()));
+    let folder = Folder::new("reread");
+    folder.write("token", "s3cret");
+    folder.write("config", &kubeconfig(&urls[0]));
+    let file = folder.write("slackwater.toml", &config(&folder));
+    let first = pod("web-1", 1, one);
+    let listing = tokio::spawn(async move {
+        let watch = list(&mut server, &[first]).await;
+        (server, watch)
+    });
+    let file = file.to_str().unwrap();
+    let proxy = Proxy::spawn(&["serve", "--config", file, "--admin", "127.0.0.1:0"]);
+    let (mut server, watch) = listing.await.unwrap();
+    answered_by(&proxy, &["one"]).await;
+    let reload = || {
+        proxy.signal("HUP");
+        proxy.log_line("configuration reloaded");
+    };
+
+    // The same: the watch of before goes on.
+    reload();
+    watch.event("ADDED", &pod("web-2", 101, two));
+    answered_by(&proxy, &["one", "two"]).await;
+
+    // Another protocol decides what is said of the port, so the source is another one.
+    let text = config(&folder);
+    let h2c = text.replace("[kubernetes]", "replica.protocol = \"h2c\"\n[kubernetes]");
+    folder.write("slackwater.toml", &h2c);
+    reload();
+    let _watch = list(&mut server, &[pod("web-1", 1, one)]).await;
+    watch.closed().await;
+
+    // Another cluster, by a kubeconfig of the same name.
+    folder.write("slackwater.toml", &text);
+    folder.write("config", &kubeconfig(&urls[1]));
+    reload();
+    let _other = list(&mut other, &[pod("web-9", 5, three)]).await;
+    answered_by(&proxy, &["zoe"]).await;
+
+    // One that is broken is refused, and changes nothing.
+    folder.write("config", "kind: Config");
+    proxy.signal("HUP");
+    proxy.log_line("configuration rejected");
+    proxy.log_line("current-context");
+    answered_by(&proxy, &["zoe"]).await;
 }
 
 #[tokio::test]

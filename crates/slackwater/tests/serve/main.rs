@@ -76,3 +76,4 @@ mod trailers;
 mod tunnels;
 mod upgrade;
 mod withdrawn;
+mod xds;

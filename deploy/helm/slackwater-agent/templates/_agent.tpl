@@ -19,18 +19,16 @@ The agent's templates. Their argument is the chart's context, or for other value
   restartPolicy: Always
   args:
     - agent
-    - --listen=$(POD_IP):{{ $values.port }}
+    # All addresses of the pod, of both families. The address of the pod itself would need brackets in
+    # one family and none in the other, and a Service may use the pod's other address. Beyond the pod's
+    # addresses this opens its loopback only, which its own containers alone can reach.
+    - --listen={{ $values.address }}:{{ $values.port }}
     - --to={{ $values.to }}
     - --protocol={{ $values.protocol }}
     - --admin=127.0.0.1:{{ $values.adminPort }}
     {{- with $values.extraArgs }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-  env:
-    - name: POD_IP
-      valueFrom:
-        fieldRef:
-          fieldPath: status.podIP
   ports:
     - name: slackwater
       containerPort: {{ $values.port }}
@@ -78,13 +76,14 @@ http), and the port of probes. */}}
 {{- $values := include "slackwater-agent.values" . | fromJson -}}
 - name: {{ default "http" .name }}
   port: {{ default 80 .port }}
-  targetPort: slackwater
+  # A number: before Kubernetes 1.32, names of sidecars' ports are not found.
+  targetPort: {{ $values.port }}
   protocol: TCP
   {{- if eq $values.protocol "h2c" }}
   appProtocol: kubernetes.io/h2c
   {{- end }}
 - name: slackwater-probe
   port: {{ $values.port }}
-  targetPort: slackwater-udp
+  targetPort: {{ $values.port }}
   protocol: UDP
 {{- end }}

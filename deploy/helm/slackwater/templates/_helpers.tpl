@@ -90,6 +90,33 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toJson $listeners }}
 {{- end }}
 
+{{/* The name of the ConfigMap. It changes with the ports: pods that read another ConfigMap are replaced,
+and those from before keep the ports to which the Service still sends their clients. */}}
+{{- define "slackwater.configMap" -}}
+{{- $ports := list }}
+{{- range include "slackwater.listeners" . | fromJsonArray }}
+{{- $ports = append $ports (int .port) }}
+{{- end }}
+{{- printf "%s-%s" (include "slackwater.fullname" .) (toJson $ports | sha256sum | trunc 8) }}
+{{- end }}
+
+{{/* All addresses of the pod: those of both families if a listener is written in brackets. Pods whose
+only addresses are of IPv6 need such a listener in any case, and nodes without IPv6 have none. */}}
+{{- define "slackwater.anyAddress" -}}
+{{- $parsed := include "slackwater.parsed" . | fromJson }}
+{{- $any := "0.0.0.0" }}
+{{- $written := kindIs "slice" $parsed.listen | ternary $parsed.listen (list $parsed.listen) }}
+{{- range $parsed.listeners }}
+{{- $written = append $written .address }}
+{{- end }}
+{{- range compact $written }}
+{{- if hasPrefix "[" . }}
+{{- $any = "[::]" }}
+{{- end }}
+{{- end }}
+{{- $any }}
+{{- end }}
+
 {{/* The port of the admin server. */}}
 {{- define "slackwater.adminPort" -}}
 {{- $parsed := include "slackwater.parsed" . | fromJson }}

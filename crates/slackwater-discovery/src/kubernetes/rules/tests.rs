@@ -235,6 +235,52 @@ fn ipv6_is_used_only_without_ipv4_and_an_address_counts_once() {
 }
 
 #[test]
+fn of_two_families_ipv4_is_used_unless_ipv6_has_more_than_twice_as_many() {
+    // For each family: how many endpoints are ready, terminating, and neither.
+    type Counts = (usize, usize, usize);
+    let slice = |name: &str, start: &str, (ready, leaving, gone): Counts| {
+        let endpoints = (1..=ready + leaving + gone).map(|n| {
+            let mut endpoint = testing::endpoint(&format!("{start}{n}"), "a");
+            if n > ready {
+                let serves = n <= ready + leaving;
+                endpoint["conditions"] =
+                    json!({"ready": false, "serving": serves, "terminating": serves});
+            }
+            endpoint
+        });
+        parse(&testing::slice(name, 1, 80, &endpoints.collect::<Vec<_>>()))
+    };
+    for (four, six, expected) in [
+        ((1, 0, 0), (0, 0, 0), "4"),
+        ((0, 0, 0), (1, 0, 0), "6"),
+        ((1, 0, 0), (1, 0, 0), "4"),
+        // One slice is changed before the other.
+        ((1, 0, 0), (2, 0, 0), "4"),
+        ((10, 0, 0), (20, 0, 0), "4"),
+        ((10, 0, 0), (21, 0, 0), "6"),
+        // The endpoints of IPv4 are not ready.
+        ((0, 0, 3), (1, 0, 2), "6"),
+        ((0, 3, 0), (1, 0, 0), "6"),
+        ((1, 0, 2), (0, 9, 9), "4"),
+        // None is ready, some still serve.
+        ((0, 0, 3), (0, 1, 0), "6"),
+        ((0, 1, 3), (0, 2, 9), "4"),
+        ((0, 0, 3), (0, 0, 3), ""),
+    ] {
+        let slices = [slice("six", "fd00::", six), slice("four", "10.0.0.", four)];
+        let found = addresses(&slices, &by_name("http"));
+        let family = match found.first() {
+            None => "",
+            Some(address) if address.starts_with('[') => "6",
+            Some(_) => "4",
+        };
+        assert_eq!(family, expected, "{four:?} {six:?}: {found:?}");
+        let is_one = |address: &String| address.starts_with('[') == (family == "6");
+        assert!(found.iter().all(is_one), "{found:?}");
+    }
+}
+
+#[test]
 fn of_an_address_in_two_slices_the_more_available_endpoint_counts() {
     let gone = json!({"addresses": ["10.0.0.1"], "conditions": {"ready": false, "serving": false}});
     let leaving = json!({"addresses": ["10.0.0.1"],

@@ -1,11 +1,10 @@
 //! What an API server does wrong: the fleet stays, the failure says why, and the source goes on.
 
 use super::*;
-use crate::Discovery;
 use crate::kubernetes::lines::EVENT_BYTES_MAX;
 use crate::kubernetes::slices::ENDPOINTS_MAX;
 use crate::testing::{holding, whole};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 fn failure(result: Result<Fleet, String>) -> String {
     let told = result.expect_err("a failure");
@@ -61,7 +60,7 @@ async fn a_version_that_is_too_old_leads_to_a_new_list_at_once() {
     watch.event("ERROR", &json!({"kind": "Status", "code": 410}));
     let (fleet, ()) = cluster.next(async |_| ()).await;
     assert!(failure(fleet).contains("410 again"));
-    let (_, _watch) = cluster
+    let (_, watch) = cluster
         .next(async |server| {
             let watch = server.asked().await.send(200);
             watch.event("ADDED", &web(93, &[3]));
@@ -70,6 +69,24 @@ async fn a_version_that_is_too_old_leads_to_a_new_list_at_once() {
         })
         .await;
     assert!(began.elapsed() >= SECOND * 8 / 5, "{:?}", began.elapsed());
+
+    // A server that was away has forgotten the version: its first 410 is no failure of its own.
+    let (_, ()) = cluster.next(async |_| watch.bookmark(95)).await;
+    watch.cut();
+    let (fleet, ()) = cluster.next(async |_| ()).await;
+    failure(fleet);
+    let (fleet, _watch) = cluster
+        .next(async |server| {
+            server.asked().await.refuse(410, "too old resource version");
+            let asked = server.asked().await;
+            assert!(asked.is_streaming_list());
+            let watch = asked.send(200);
+            watch.event("ADDED", &web(96, &[4]));
+            watch.initial_events_end(97);
+            watch
+        })
+        .await;
+    assert_eq!(names(&fleet), expected(&[4]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,24 +317,64 @@ async fn a_server_that_hangs_is_given_up_in_time() {
     assert!(failure(fleet).contains("sent no whole list within 30s"));
     assert!(began.elapsed() < SECOND * 33, "{:?}", began.elapsed());
     drop(sending);
-    // A watch that the server does not end, without a word.
+    // A watch that the server does not end.
     let watch = cluster.list_and_watch(&[1]).await;
     let began = Instant::now();
-    let (fleet, ()) = cluster.next(async |_| ()).await;
-    assert!(failure(fleet).contains("did not end the watch in time"));
+    let told = loop {
+        let (fleet, ()) = cluster
+            .next(async |_| {
+                sleep(SECOND * 5).await;
+                watch.bookmark(20);
+            })
+            .await;
+        if fleet.is_err() {
+            break failure(fleet);
+        }
+    };
+    assert!(told.contains("did not end the watch in time"), "{told}");
     let span = began.elapsed();
-    assert!((SECOND * 260..SECOND * 320).contains(&span), "{span:?}");
+    assert!((SECOND * 260..SECOND * 325).contains(&span), "{span:?}");
     timeout(SECOND, watch.closed())
         .await
         .expect("the connection is closed");
-    let (fleet, _watch) = cluster
+    let _watch = cluster.watch_again().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_replaced_after_the_time_of_two_bookmarks() {
+    let mut cluster = Cluster::new();
+    let (_, ()) = cluster
         .next(async |server| {
-            let asked = server.asked().await;
-            assert!(asked.target.ends_with("&resourceVersion=20"));
-            asked.send(200)
+            server.asked().await.refuse(400, "");
+            let page = list(20, &[web(15, &[1])]);
+            server.asked().await.answer(200, &page);
+        })
+        .await;
+    let watch = cluster.watch_again().await;
+    // A word puts the end off.
+    let (fleet, ()) = cluster
+        .next(async |_| {
+            sleep(SECOND * 100).await;
+            watch.bookmark(20);
         })
         .await;
     assert_eq!(names(&fleet), expected(&[1]));
+    // The server is there, and has no bookmarks: that is no failure.
+    let silent = Duration::from_secs(150)..Duration::from_secs(152);
+    let began = Instant::now();
+    let next = cluster.watch_again().await;
+    assert!(silent.contains(&began.elapsed()), "{:?}", began.elapsed());
+    timeout(SECOND, watch.closed())
+        .await
+        .expect("the connection is closed");
+    // It has gone behind a connection that stays open: that is one, and the slices stay.
+    let began = Instant::now();
+    let (fleet, asked) = cluster.next(async |server| server.asked().await).await;
+    assert!(failure(fleet).contains("gave no response within 10s"));
+    let span = began.elapsed();
+    assert!((SECOND * 160..SECOND * 162).contains(&span), "{span:?}");
+    drop((asked, next));
+    let _watch = cluster.watch_again().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -433,9 +490,10 @@ async fn the_fleet_stays_while_the_server_is_away() {
         folder,
     } = Cluster::new();
     drop(server);
-    let discovery = Discovery::follow("web", source, whole(), None, holding(&[1, 2]));
+    let discovery = Discovery::follow_pods("web", source, whole(), holding(&[1, 2]));
+    let answer = discovery.first_answer().expect("none yet");
     discovery.spoken().await;
-    tokio::time::sleep(Duration::from_mins(2)).await;
+    sleep(Duration::from_mins(2)).await;
     let state = discovery.state();
     let told = state.failure.expect("a failure");
     assert!(
@@ -446,5 +504,28 @@ async fn the_fleet_stays_while_the_server_is_away() {
     assert!((7..=14).contains(&state.failures), "{}", state.failures);
     assert_eq!(state.answered_at, None);
     assert_eq!(discovery.fleet().len(), 2);
+    assert!(answer.now_or_never().is_none(), "a failure is no answer");
     drop(folder);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_slices_is_the_first_answer_and_a_failure() {
+    let Cluster {
+        mut server,
+        source,
+        folder,
+    } = Cluster::new();
+    let discovery = Discovery::follow_pods("web", source, whole(), holding(&[]));
+    let answer = discovery.first_answer().expect("none yet");
+    server.asked().await.refuse(503, "");
+    let watch = server.asked().await.send(200);
+    watch.initial_events_end(10);
+    answer.await;
+    assert!(discovery.first_answer().is_none());
+    sleep(SECOND).await;
+    let told = discovery.state().failure.expect("no slice");
+    assert!(told.contains("has no EndpointSlice"), "{told}");
+    let list = Discovery::list(&Fleet::default(), &whole().subset, holding(&[]));
+    assert!(list.first_answer().is_none());
+    drop((folder, watch));
 }

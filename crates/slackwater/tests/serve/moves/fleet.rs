@@ -6,11 +6,13 @@ use crate::clients::Client;
 use crate::control::{controlled, done, send};
 use crate::reload::{Written, reload};
 use crate::replicas::Replica;
+use crate::xds;
 use serde_json::json;
 
 pub(super) async fn all(moved: &Moved) {
     reread(moved).await;
     followed(moved).await;
+    planned(moved).await;
     ordered(moved).await;
 }
 
@@ -100,6 +102,22 @@ async fn followed(moved: &Moved) {
             "slackwater_fleet_failing",
             "slackwater_fleet_failures_total",
         ])
+        .await;
+}
+
+/// A fleet of a control plane, whose stream ends.
+async fn planned(moved: &Moved) {
+    let replica = Replica::echo("one").await;
+    let plane = xds::ControlPlane::start().await;
+    let written = Written::new("moves-xds", &xds::config(&plane));
+    plane.send("1", &[&replica]);
+    let proxy = written.serve(&[]);
+    let watched = moved.watch(&proxy).await;
+    plane.send("2", &[&replica]);
+    watched.moves(&["slackwater_xds_responses_total"]).await;
+    plane.end();
+    watched
+        .moves(&["slackwater_xds_connected", "slackwater_xds_streams_total"])
         .await;
 }
 
