@@ -210,7 +210,7 @@ struct Follower {
 impl Follower {
     async fn run(mut self, mut source: impl Source) {
         loop {
-            let told = self.hear(&mut source).await;
+            let told = self.next_result(&mut source).await;
             match told {
                 Ok(fleet) => {
                     let verdict = self.guard.offer(Instant::now(), fleet);
@@ -229,7 +229,7 @@ impl Follower {
     }
 
     /// Waits for the source's next result. Meanwhile a list that waits may be accepted.
-    async fn hear(&mut self, source: &mut impl Source) -> Result<Fleet, String> {
+    async fn next_result(&mut self, source: &mut impl Source) -> Result<Fleet, String> {
         let mut next = source.next();
         loop {
             let Some(deadline) = self.guard.deadline() else {

@@ -248,8 +248,8 @@ listen = "127.0.0.1:9911""#;
     Err("the annotation slackwater/restart does not follow what needs a restart".to_owned())
 }
 
-/// What depends on the listeners: the name of the ConfigMap, so that old pods keep their ports, and
-/// the address of the admin server with metrics.
+/// What depends on the listeners: the name of the `ConfigMap`, so that old pods keep their ports,
+/// and the address of the admin server with metrics.
 fn addresses(charts: &Charts) -> Result<(), String> {
     let lines = |config: &str| {
         let set = format!("config={config}\nreplicas = [\"10.0.0.1:80\"]");

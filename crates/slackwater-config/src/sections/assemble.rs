@@ -5,16 +5,15 @@ use super::admin::{AdminSettings, read_token_file};
 use super::fleet::{note_admin_collision, read_admin};
 use super::kubernetes::KubernetesSettings;
 use super::listeners::{LocatedListener, read_listeners};
-use super::model::Config;
+use super::model::{Config, ServiceConfig};
 use super::replica::ReplicaProtocol;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
-use super::subset::number_subsets;
 use super::tracing::read_tracing;
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
 use super::variables::Variables;
 use super::xds::read_xds;
-use super::{Loaded, remarks};
+use super::{Loaded, remarks, subset};
 use crate::table::{self, Described, Judge, Kind, LIST, Meaning, Span, Within, settings};
 use crate::toml_reader::values::{Unfit, nonzero, within};
 use crate::toml_reader::{Mistakes, Reader};
@@ -57,19 +56,11 @@ pub(super) fn assemble<'s>(
         &mut remarks,
         &mut policies_unnamed,
     );
-    number_subsets(
+    number_subsets(reader_ref, variables, &mut services);
+    remarks.extend(remark_upgrades(
         reader_ref,
-        variables,
-        services.iter_mut().map(|it| &mut it.subset),
-    );
-    // Upgrades are possible only over HTTP/1.1, so a service with HTTP/2 replicas deserves a
-    // remark.
-    let over_http2 = services
-        .iter()
-        .find(|service| service.replica.protocol != ReplicaProtocol::Http1);
-    let over_http2 =
-        over_http2.map(|service| format!("the service {:?}, whose replicas speak", service.name));
-    remarks.extend(remark_upgrades(reader_ref, over_http2.as_deref()));
+        over_http2(&services).as_deref(),
+    ));
     let dns = table::read(reader_ref, "");
     let fleets: Vec<_> = (services.iter())
         .map(|service| (service.name.as_str(), &service.discovery.source))
@@ -138,6 +129,23 @@ pub(super) fn assemble<'s>(
     } else {
         (fields, Err(Mistakes::new(mistakes)))
     }
+}
+
+/// Numbers the subsets of services, if a variable has the number.
+fn number_subsets(reader: &mut Reader<'_>, variables: &Variables, services: &mut [ServiceConfig]) {
+    let subsets = services.iter_mut().map(|service| &mut service.subset);
+    subset::number(reader, variables, subsets);
+}
+
+/// Upgrades are possible only over HTTP/1.1, so a service with HTTP/2 replicas deserves a remark.
+fn over_http2(services: &[ServiceConfig]) -> Option<String> {
+    let service = services
+        .iter()
+        .find(|service| service.replica.protocol != ReplicaProtocol::Http1)?;
+    Some(format!(
+        "the service {:?}, whose replicas speak",
+        service.name
+    ))
 }
 
 const WORKERS_MAX: NonZeroU16 = NonZeroU16::MIN.saturating_add(1023);

@@ -79,7 +79,7 @@ impl SubsetSettings {
 }
 
 /// Numbers the subsets that have no number, if a variable has one.
-pub(super) fn number_subsets<'s>(
+pub(super) fn number<'s>(
     reader: &mut Reader<'_>,
     variables: &Variables,
     subsets: impl Iterator<Item = &'s mut SubsetSettings>,

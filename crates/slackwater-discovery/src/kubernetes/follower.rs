@@ -46,7 +46,7 @@ struct Watch {
     lines: Lines<Incoming>,
     opened_at: Instant,
     /// When it sent something for the last time.
-    heard_at: Instant,
+    received_at: Instant,
     /// When it counts as dead.
     deadline: Instant,
     /// Whether it has sent anything.
@@ -213,7 +213,7 @@ impl SliceFollower {
                 } => return Ok(self.stop_streams()),
                 Change::Bookmark { .. } => {
                     self.slices = slices;
-                    watch.heard_at = Instant::now();
+                    watch.received_at = Instant::now();
                     self.phase = Phase::Watching(version, watch);
                     return Ok(true);
                 }
@@ -309,13 +309,13 @@ impl SliceFollower {
         let opened_at = Instant::now();
         self.not_before = opened_at + WATCH_PERIOD_MIN;
         let (connection, body) = self.api.watch(&path).await?;
-        let heard_at = Instant::now();
+        let received_at = Instant::now();
         Ok(Watch {
             _connection: connection,
             lines: Lines::new(body),
             opened_at,
-            heard_at,
-            deadline: heard_at + Duration::from_secs(span_s) + WATCH_GRACE,
+            received_at,
+            deadline: received_at + Duration::from_secs(span_s) + WATCH_GRACE,
             has_spoken: false,
         })
     }
@@ -331,7 +331,7 @@ impl SliceFollower {
         let mut version = version;
         let mut settled = None::<Instant>;
         loop {
-            let silent_at = watch.heard_at + SILENCE_MAX;
+            let silent_at = watch.received_at + SILENCE_MAX;
             let until = settled.unwrap_or(watch.deadline.min(silent_at));
             let line = match timeout_at(until, watch.lines.next()).await {
                 Err(_) if settled.is_some() => {
@@ -372,7 +372,7 @@ impl SliceFollower {
             })?;
             version = next;
             watch.has_spoken = true;
-            watch.heard_at = Instant::now();
+            watch.received_at = Instant::now();
             self.backoff.reset();
             match change {
                 Change::Bookmark { .. } if settled.is_none() => {
