@@ -135,8 +135,10 @@ impl Discovery {
     /// dropped before.
     pub fn first_answer(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
         let mut states = self.states.clone();
-        let waits = self.is_awaited && states.borrow().answered_at.is_none();
-        waits.then(|| async move {
+        if !self.is_awaited || states.borrow().answered_at.is_some() {
+            return None;
+        }
+        Some(async move {
             let answered = states.wait_for(|state| state.answered_at.is_some()).await;
             if answered.map(drop).is_err() {
                 core::future::pending::<()>().await;

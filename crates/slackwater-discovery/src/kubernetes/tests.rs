@@ -12,7 +12,7 @@ use crate::Discovery;
 use crate::testing::{Folder, holding};
 use core::time::Duration;
 use serde_json::{Value, json};
-use slackwater_config::{GuardSettings, Topology};
+use slackwater_config::Topology;
 use std::io;
 use tokio::io::duplex;
 use tokio::sync::mpsc;
