@@ -100,10 +100,10 @@ fn field(tag: u8, value: &[u8]) -> Vec<u8> {
 fn number(mut value: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value > 0x7f {
-        bytes.push(value as u8 | 0x80);
+        bytes.push(value.to_le_bytes()[0] | 0x80);
         value >>= 7;
     }
-    bytes.push(value as u8);
+    bytes.push(value.to_le_bytes()[0]);
     bytes
 }
 
