@@ -212,7 +212,7 @@ impl Engine {
             parts.is_none_or(|parts| parts.of(client).contains(&slot_number(replica)))
         };
         let identity = self.identity_of(replica);
-        if let Some(id) = self.balancing.add(now, identity, has_it) {
+        if let Some(id) = self.balancing.add(now, replica, identity, has_it) {
             self.replicas.name(replica, id);
         }
     }

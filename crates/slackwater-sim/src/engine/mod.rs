@@ -194,7 +194,7 @@ impl Engine {
             arrivals: Arrivals::new(scenario, seed),
             network: Network::new(scenario, seed),
             replicas: Replicas::new(scenario, seed),
-            balancing: Balancing::new(policy, clients, replicas, seed),
+            balancing: Balancing::new(policy, scenario, clients, seed),
             known_parts: KnownParts::new(scenario),
             parts: Parts::new(scenario),
             names: Names::new(scenario.load.keys.as_ref(), seed),

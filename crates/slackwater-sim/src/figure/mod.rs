@@ -38,6 +38,7 @@ mod tied;
 mod trial;
 mod workers;
 mod worlds;
+mod zones;
 
 pub use play::play;
 
@@ -71,6 +72,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &keyed::Keyed,
     &partitions::Partitions,
     &replication::Replication,
+    &zones::Zones,
     &prompts::Prompts,
 ];
 
