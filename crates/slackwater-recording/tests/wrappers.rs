@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
 
+use core::time::Duration;
 use slackwater_core::health::{HealthConfig, guard};
 use slackwater_core::keys::{Identity, KeyConfig, keyed};
 use slackwater_core::policy::{
@@ -138,7 +139,8 @@ fn next<'a>(
     Some(match event {
         None => Event::Added(replica),
         Some(Event::Added(_)) => Event::Identified(replica, Identity { name: 7, part: 1 }),
-        Some(Event::Identified(..)) => Event::Available(replica, false),
+        Some(Event::Identified(..)) => Event::Far(replica, Duration::from_millis(1)),
+        Some(Event::Far(..)) => Event::Available(replica, false),
         Some(Event::Available(..)) => Event::Report(probe, report),
         Some(Event::Report(..)) => Event::SiblingReport(replica, report),
         Some(Event::SiblingReport(..)) => Event::SiblingQueries(replica, 3),

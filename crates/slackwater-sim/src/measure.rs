@@ -56,6 +56,8 @@ pub struct Measured {
     pub report_age: Latencies,
     /// Measured queries by the replica of their first copy.
     pub queries_by_replica: Vec<u64>,
+    /// Measured queries whose first copy went to a replica in another zone than its client's.
+    pub queries_abroad: u64,
     /// Measured queries second by second.
     pub by_second: BySecond,
     /// What else is measured of conversations with a language model; empty without them.
@@ -93,6 +95,7 @@ impl Measured {
             health: Health::default(),
             report_age: Latencies::default(),
             queries_by_replica: vec![0; replicas],
+            queries_abroad: 0,
             by_second: BySecond {
                 replicas,
                 ..BySecond::default()
@@ -125,6 +128,7 @@ impl Measured {
         self.utilization.merge(&other.utilization);
         self.probes += other.probes;
         self.hedges += other.hedges;
+        self.queries_abroad += other.queries_abroad;
         self.fallbacks += other.fallbacks;
         self.trials += other.trials;
         self.cache_hits += other.cache_hits;

@@ -2,6 +2,7 @@
 //! clairvoyant that no client could be.
 
 pub use crate::peers::PeerRule;
+pub use crate::peers::zones::ZoneRule;
 use slackwater_core::LoadScale;
 use slackwater_core::health::HealthConfig;
 use slackwater_core::keys::KeyConfig;
@@ -34,6 +35,9 @@ pub enum PolicyKind {
     },
     /// A rule of another load balancer. Each client has its own.
     Peer(PeerRule),
+    /// Our default policy, with the zone of each query chosen by another load balancer's rule. Each
+    /// client has its own.
+    Zoned(ZoneRule),
     /// One balancer for all clients that sees the current state of every replica.
     Clairvoyant(Clairvoyant),
 }
@@ -109,6 +113,15 @@ impl PolicyChoice {
         Self {
             name: rule.name().to_owned(),
             kind: PolicyKind::Peer(rule),
+        }
+    }
+
+    /// Returns our default policy with the zone chosen by this rule, where the scenario has
+    /// [zones](crate::scenario::Zones). Without it, each policy is told which replicas are far.
+    pub fn zoned(rule: ZoneRule) -> Self {
+        Self {
+            name: rule.name().to_owned(),
+            kind: PolicyKind::Zoned(rule),
         }
     }
 

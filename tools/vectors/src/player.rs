@@ -327,6 +327,11 @@ fn event_line(t: u64, event: Event<'_>) -> Object {
             line.number("part", identity.part);
             line
         }
+        Event::Far(replica, round_trip) => {
+            let mut line = of("far", replica);
+            line.number("round_trip_ns", nanos(round_trip));
+            line
+        }
         Event::Available(replica, available) => {
             let mut line = of("available", replica);
             line.boolean("available", available);

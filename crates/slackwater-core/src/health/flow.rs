@@ -157,6 +157,7 @@ impl Policy for Guarded {
             Event::Added(_)
             | Event::Removed(_)
             | Event::Identified(..)
+            | Event::Far(..)
             | Event::Available(..)
             | Event::SiblingQueries(..)
             | Event::ProbeUnsent(_) => {

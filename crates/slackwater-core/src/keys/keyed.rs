@@ -102,8 +102,11 @@ impl Keyed {
             }
             Event::SiblingQueries(replica, queries) => self.loads.siblings_sent(replica, queries),
             // They change which replicas may be chosen, which shows in the fleet.
-            Event::Available(..) | Event::ProbeLost(_) | Event::ProbeUnsent(_) | Event::Timeout => {
-            }
+            Event::Available(..)
+            | Event::Far(..)
+            | Event::ProbeLost(_)
+            | Event::ProbeUnsent(_)
+            | Event::Timeout => {}
         }
     }
 

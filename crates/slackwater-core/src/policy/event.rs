@@ -9,6 +9,7 @@ use crate::key::Identity;
 use crate::policy::probe::ProbeId;
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
+use core::time::Duration;
 
 /// An input of [`Policy::handle`](crate::policy::Policy::handle).
 ///
@@ -27,6 +28,10 @@ pub enum Event<'a> {
     /// and clients agree on a key's replicas only if all replicas join in the same order. Policies
     /// ignore it.
     Identified(ReplicaId, Identity),
+    /// The replica is in another zone than this client, and this is the round trip
+    /// between the two; 0: it is not known. It follows [`Event::Added`], and holds until the
+    /// replica leaves. Only the policy `shortest_expected_delay` uses it.
+    Far(ReplicaId, Duration),
     /// The driver takes the replica out of the choice (`false`: it ejects or drains it) or puts it
     /// back. The replica stays known and probed. When no replica may be chosen, all may be (panic).
     /// `[A8]` `[A12]`

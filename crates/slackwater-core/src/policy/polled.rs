@@ -133,6 +133,7 @@ impl<C: ChoosePolled> Policy for Polled<C> {
             Event::Timeout => self.expire(now),
             Event::Available(..)
             | Event::Identified(..)
+            | Event::Far(..)
             | Event::SiblingReport(..)
             | Event::SiblingQueries(..) => {
                 self.choosing.handle(now, event, draw);

@@ -162,6 +162,7 @@ impl<C: Choose> Policy for Unprobed<C> {
             Event::Report(..)
             | Event::SiblingReport(..)
             | Event::Identified(..)
+            | Event::Far(..)
             | Event::SiblingQueries(..)
             | Event::CarriedReport(..)
             | Event::ProbeLost(_)

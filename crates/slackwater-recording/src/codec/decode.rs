@@ -109,6 +109,11 @@ impl Decoder {
                 let (name, part) = (bytes.varint()?, bytes.number()?);
                 Entry::Event(Event::Identified(replica, Identity { name, part }))
             }
+            kind::FAR => {
+                let replica = self.replica(bytes)?;
+                let round_trip = Duration::from_nanos(bytes.varint()?);
+                Entry::Event(Event::Far(replica, round_trip))
+            }
             kind::REQUEST => Entry::Request {
                 sent_at_ns: self.since(bytes)?,
                 request: Cow::Owned(request::request(bytes, &mut self.context.texts)?),

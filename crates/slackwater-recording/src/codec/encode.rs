@@ -102,6 +102,10 @@ impl Encoder {
                 put_varint(to, identity.name);
                 put_varint(to, identity.part.into());
             }
+            Event::Far(replica, round_trip) => {
+                self.put_replica(to, replica);
+                put_varint(to, whole_ns(round_trip));
+            }
             Event::Report(probe, report) => {
                 put_probe(to, probe);
                 put_report(to, &mut self.0.seen, report);
@@ -204,6 +208,7 @@ fn kind_of(entry: &Entry<'_>) -> (u8, bool) {
         Entry::Event(Event::ProbeUnsent(_)) => (kind::PROBE_UNSENT, false),
         Entry::Event(Event::Timeout) => (kind::TIMEOUT, false),
         Entry::Event(Event::Identified(..)) => (kind::IDENTIFIED, false),
+        Entry::Event(Event::Far(..)) => (kind::FAR, false),
         Entry::Request { .. } => (kind::REQUEST, false),
     }
 }

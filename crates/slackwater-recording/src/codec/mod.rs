@@ -41,6 +41,7 @@ mod kind {
     pub(super) const TIMEOUT: u8 = 16;
     pub(super) const REQUEST: u8 = 17;
     pub(super) const IDENTIFIED: u8 = 18;
+    pub(super) const FAR: u8 = 19;
 
     pub(super) const MASK: u8 = 0x1f;
     /// Reserved: no encoder sets it.

@@ -126,7 +126,7 @@ impl Maker {
         let outcome = one(&Outcome::ALL, n[2]);
         let before = self.now_ns - n[3].min(self.now_ns);
         let report: &LoadReport = Box::leak(Box::new(report(n)));
-        match kind % 19 {
+        match kind % 20 {
             0 => Entry::Named {
                 replica,
                 name: Cow::Owned(text(n[4])),
@@ -183,6 +183,7 @@ impl Maker {
                 let (name, part) = (n[4], small(n[5]));
                 Entry::Event(Event::Identified(replica, Identity { name, part }))
             }
+            18 => Entry::Event(Event::Far(replica, Duration::from_nanos(n[4]))),
             _ => Entry::Request {
                 sent_at_ns: before,
                 request: Cow::Owned(Request {

@@ -302,6 +302,7 @@ mod tests {
             fleet: vec![Group::healthy(1, Service::Fifo { workers: 1 })],
             antagonists: None,
             network: Network::NONE,
+            zones: None,
             events: Vec::new(),
             deadline: Duration::from_secs(1),
             cancel_expired: false,

@@ -125,7 +125,7 @@ impl Engine {
         let Some(query) = self.queries.find_mut(key) else {
             return;
         };
-        let is_first = !query.is_out();
+        let (is_first, client) = (!query.is_out(), query.client);
         let work_ns = if !is_first && self.replicas.at(replica as usize).replays {
             // Replayed latencies belong to the replica, not to the query.
             self.arrivals.another_cost()
@@ -142,7 +142,8 @@ impl Engine {
                 self.meter.hedge(self.now);
             }
         } else if query.measured {
-            self.meter.sent(self.now, replica as usize);
+            let is_abroad = self.network.is_between_zones(client, replica);
+            self.meter.sent(self.now, replica as usize, is_abroad);
         }
         if let Some(central) = self.balancing.central() {
             central.sent(replica, work_ns);
@@ -151,12 +152,12 @@ impl Engine {
             Some(delay) if !is_first => self.tie(key, attempt, delay),
             Some(_) => {
                 let message = Message::Query(attempt.slot);
-                self.network.send(self.now, replica, message);
+                self.network.send(self.now, client, replica, message);
                 self.choose(key);
             }
             None => {
                 let message = Message::Query(attempt.slot);
-                self.network.send(self.now, replica, message);
+                self.network.send(self.now, client, replica, message);
             }
         }
     }
@@ -288,9 +289,9 @@ impl Engine {
     #[inline]
     pub(super) fn answer(&mut self, slot: u32, outcome: Outcome) {
         let attempt = self.attempts.at(slot);
-        let replica = attempt.map_or(0, |attempt| attempt.replica);
+        let (client, replica) = attempt.map_or((0, 0), |it| (it.client, it.replica));
         let message = Message::Answer(slot, outcome);
-        self.network.send(self.now, replica, message);
+        self.network.send(self.now, client, replica, message);
     }
 
     /// Handles the outcome of a copy at its client. An answer ends the query. A failed copy leaves
@@ -373,7 +374,8 @@ impl Engine {
             let replica = attempt.replica;
             self.give_back(query.client, ticket, outcome);
             if cancels {
-                self.network.send(self.now, replica, Message::Cancel(copy));
+                self.network
+                    .send(self.now, query.client, replica, Message::Cancel(copy));
             }
         }
         self.watched(&mut query, watched);

@@ -5,6 +5,7 @@ use crate::measure::Health;
 use crate::peers;
 use crate::policy::{PolicyChoice, PolicyKind};
 use crate::random::{Purpose, Stream};
+use crate::scenario::{Scenario, Zones};
 use slackwater_core::health::{HealthCounters, build};
 use slackwater_core::keys::{Identity, keyed};
 use slackwater_core::policy::{Event, Policy};
@@ -32,20 +33,28 @@ pub(super) enum Balancing {
     Own {
         clients: Vec<Client>,
         ids: ReplicaIds,
+        /// Where replicas are, for policies that are told which of them are far.
+        zones: Option<Zones>,
     },
     /// One balancer for all clients.
     Central(Central),
 }
 
 impl Balancing {
-    pub(super) fn new(choice: &PolicyChoice, clients: usize, replicas: usize, seed: u64) -> Self {
+    pub(super) fn new(
+        choice: &PolicyChoice,
+        scenario: &Scenario,
+        clients: usize,
+        seed: u64,
+    ) -> Self {
+        let zones = scenario.zones.as_ref();
         match &choice.kind {
             PolicyKind::Shipped {
                 entry,
                 settings,
                 health,
                 keys,
-            } => Self::own(clients, seed, || {
+            } => Self::own(clients, seed, zones, |_| {
                 let policy = match health {
                     Some(config) => build(entry, settings, config),
                     None => (entry.build)(settings),
@@ -55,20 +64,31 @@ impl Balancing {
                     None => policy,
                 }
             }),
-            PolicyKind::Peer(rule) => Self::own(clients, seed, || peers::build(*rule)),
-            PolicyKind::Clairvoyant(rule) => Self::Central(Central::new(*rule, replicas, seed)),
+            PolicyKind::Peer(rule) => Self::own(clients, seed, None, |_| peers::build(*rule)),
+            PolicyKind::Zoned(rule) => Self::own(clients, seed, None, |client| {
+                peers::zones::build(*rule, zones, client)
+            }),
+            PolicyKind::Clairvoyant(rule) => {
+                Self::Central(Central::new(*rule, scenario.replicas(), seed))
+            }
         }
     }
 
     /// Gives each client a policy.
-    fn own(clients: usize, seed: u64, policy: impl Fn() -> Box<dyn Policy>) -> Self {
+    fn own(
+        clients: usize,
+        seed: u64,
+        zones: Option<&Zones>,
+        policy: impl Fn(usize) -> Box<dyn Policy>,
+    ) -> Self {
         let client = |client| Client {
-            policy: policy(),
-            draw: Stream::new(seed, Purpose::Policy, client),
+            policy: policy(client),
+            draw: Stream::new(seed, Purpose::Policy, client as u64),
         };
         Self::Own {
-            clients: (0..clients as u64).map(client).collect(),
+            clients: (0..clients).map(client).collect(),
             ids: ReplicaIds::new(),
+            zones: zones.cloned(),
         }
     }
 
@@ -110,15 +130,20 @@ impl Balancing {
     }
 
     /// Adds a replica at all clients that have it, by number, and passes on its stable name if
-    /// queries have keys. Returns its id; `None` where a
-    /// clairvoyant chooses.
+    /// queries have keys, and how far it is. Returns its id; `None` where a clairvoyant chooses.
     pub(super) fn add(
         &mut self,
         now: Instant,
+        replica: usize,
         identity: Option<Identity>,
         has_it: impl Fn(u32) -> bool,
     ) -> Option<ReplicaId> {
-        let Self::Own { clients, ids } = self else {
+        let Self::Own {
+            clients,
+            ids,
+            zones,
+        } = self
+        else {
             return None;
         };
         let id = ids.allocate()?;
@@ -128,6 +153,11 @@ impl Balancing {
                 if let Some(identity) = identity {
                     client.handle(now, Event::Identified(id, identity));
                 }
+                if let Some(zones) = zones
+                    && zones.parts(number as usize, replica)
+                {
+                    client.handle(now, Event::Far(id, zones.delay * 2));
+                }
             }
         }
         Some(id)
@@ -135,7 +165,7 @@ impl Balancing {
 
     /// Removes a replica at all clients.
     pub(super) fn remove(&mut self, now: Instant, id: ReplicaId) {
-        if let Self::Own { clients, ids } = self {
+        if let Self::Own { clients, ids, .. } = self {
             for client in clients {
                 client.handle(now, Event::Removed(id));
             }

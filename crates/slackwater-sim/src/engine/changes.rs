@@ -214,7 +214,7 @@ impl Engine {
                 && (self.members.as_ref()).is_none_or(|members| members.has(client, number))
         };
         let identity = self.identity_of(replica);
-        if let Some(id) = self.balancing.add(now, identity, has_it) {
+        if let Some(id) = self.balancing.add(now, replica, identity, has_it) {
             self.replicas.name(replica, id);
         }
     }

@@ -86,9 +86,10 @@ impl Meter {
         measures
     }
 
-    /// Counts a measured query that goes to its first replica.
+    /// Counts a measured query that goes to its first replica, in another zone or not.
     #[inline]
-    pub(super) fn sent(&mut self, now: Time, replica: usize) {
+    pub(super) fn sent(&mut self, now: Time, replica: usize, is_abroad: bool) {
+        self.measured.queries_abroad += u64::from(is_abroad);
         self.measured.queries_by_replica[replica] += 1;
         // A synchronous round may end after the span.
         let second = self.second_of(now.min(self.ends - 1));

@@ -199,7 +199,7 @@ impl Engine {
             arrivals: Arrivals::new(scenario, seed),
             network: Network::new(scenario, seed),
             replicas: Replicas::new(scenario, seed),
-            balancing: Balancing::new(policy, clients, replicas, seed),
+            balancing: Balancing::new(policy, scenario, clients, seed),
             known_parts: KnownParts::new(scenario),
             parts: Parts::new(scenario),
             members: (scenario.load.subsets)

@@ -4,7 +4,7 @@ use super::query::Key;
 use super::wheel::Wheel;
 use crate::machine::Time;
 use crate::random::{Purpose, Stream};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Zones};
 use slackwater_core::Draw;
 use slackwater_core::policy::Outcome;
 use slackwater_core::tail::TieName;
@@ -34,6 +34,9 @@ pub(super) struct Network {
     least_ns: Time,
     /// The delay that each replica's messages have in addition, by its number.
     extra_ns: Vec<Time>,
+    /// Where the ends of messages are, and the delay from one zone to another.
+    zones: Option<Zones>,
+    between_zones_ns: Time,
     /// Number of possible delays, one nanosecond apart.
     choices: u64,
     query_delays: Stream,
@@ -53,10 +56,15 @@ impl Network {
             .flat_map(|group| core::iter::repeat_n(super::nanos(group.extra_delay), group.count))
             .collect();
         let most_extra_ns = extra_ns.iter().copied().max().unwrap_or(0);
+        let zones = scenario.zones.clone();
+        let between_zones_ns = zones.as_ref().map_or(0, |zones| super::nanos(zones.delay));
+        let longest_ns = most_ns.saturating_add(most_extra_ns);
         Self {
-            messages: Wheel::new(most_ns.saturating_add(most_extra_ns)),
+            messages: Wheel::new(longest_ns.saturating_add(between_zones_ns)),
             least_ns,
             extra_ns,
+            zones,
+            between_zones_ns,
             choices: most_ns - least_ns + 1,
             query_delays: Stream::new(seed, Purpose::QueryDelay, 0),
             probe_delays: Stream::new(seed, Purpose::ProbeDelay, 0),
@@ -65,25 +73,37 @@ impl Network {
         }
     }
 
-    /// Sends a message that belongs to a query, to or from this replica.
+    /// Sends a message that belongs to a query, between this client and this replica.
     #[inline]
-    pub(super) fn send(&mut self, now: Time, replica: u32, message: Message) {
-        let delay = self.least_of(replica) + below(&mut self.query_delays, self.choices);
+    pub(super) fn send(&mut self, now: Time, client: u32, replica: u32, message: Message) {
+        let delay = self.least_of(client, replica) + below(&mut self.query_delays, self.choices);
         self.messages.push(now + delay, message);
     }
 
-    /// Sends a probe or its answer, to or from this replica.
+    /// Sends a probe or its answer, between this client and this replica.
     #[inline]
-    pub(super) fn send_probe(&mut self, now: Time, replica: u32, message: Message) {
-        let delay = self.least_of(replica) + below(&mut self.probe_delays, self.choices);
+    pub(super) fn send_probe(&mut self, now: Time, client: u32, replica: u32, message: Message) {
+        let delay = self.least_of(client, replica) + below(&mut self.probe_delays, self.choices);
         self.messages.push(now + delay, message);
     }
 
-    /// Returns the shortest delay to or from this replica.
+    /// Returns the shortest delay between this client and this replica.
     #[inline]
-    fn least_of(&self, replica: u32) -> Time {
+    fn least_of(&self, client: u32, replica: u32) -> Time {
         let extra = self.extra_ns.get(replica as usize).copied();
-        self.least_ns + extra.unwrap_or(0)
+        let way = if self.is_between_zones(client, replica) {
+            self.between_zones_ns
+        } else {
+            0
+        };
+        self.least_ns + extra.unwrap_or(0) + way
+    }
+
+    /// Returns whether a client and a replica are in different zones.
+    #[inline]
+    pub(super) fn is_between_zones(&self, client: u32, replica: u32) -> bool {
+        let zones = self.zones.as_ref();
+        zones.is_some_and(|zones| zones.parts(client as usize, replica as usize))
     }
 
     /// Draws whether the next probe is lost, on its way there or back.
@@ -123,10 +143,10 @@ mod tests {
             let mut times = Vec::new();
             for slot in 0..10 {
                 if probes {
-                    network.send_probe(0, 0, Message::Probe(slot));
+                    network.send_probe(0, 0, 0, Message::Probe(slot));
                     network.loses_probe();
                 }
-                network.send(0, 0, Message::Query(slot));
+                network.send(0, 0, 0, Message::Query(slot));
             }
             while let (at, Some(message)) = (network.next_at(), network.deliver()) {
                 if let Message::Query(_) = message {
@@ -151,15 +171,39 @@ mod tests {
         let delay_to = |replica: u32, is_probe: bool| {
             let mut network = Network::new(&scenario, 1);
             if is_probe {
-                network.send_probe(0, replica, Message::Probe(0));
+                network.send_probe(0, 0, replica, Message::Probe(0));
             } else {
-                network.send(0, replica, Message::Query(0));
+                network.send(0, 0, replica, Message::Query(0));
             }
             network.next_at()
         };
         for is_probe in [false, true] {
             let extra = delay_to(last, is_probe) - delay_to(0, is_probe);
             assert_eq!(extra, 50_000_000);
+        }
+    }
+
+    #[test]
+    fn messages_between_zones_take_the_delay_between_them() {
+        let mut scenario = testbed();
+        let (clients, replicas) = (scenario.load.clients.len(), scenario.replicas());
+        let delay = Duration::from_millis(20);
+        scenario.zones = Some(Zones::even(2, clients, replicas, delay));
+        let delay_between = |client: u32, replica: u32, is_probe: bool| {
+            let mut network = Network::new(&scenario, 1);
+            if is_probe {
+                network.send_probe(0, client, replica, Message::Probe(0));
+            } else {
+                network.send(0, client, replica, Message::Query(0));
+            }
+            network.next_at()
+        };
+        for is_probe in [false, true] {
+            let near = delay_between(1, 1, is_probe);
+            for (client, replica, extra) in [(0, 0, 0), (3, 5, 0), (0, 1, 20), (1, 2, 20)] {
+                let taken = delay_between(client, replica, is_probe);
+                assert_eq!(taken, near + extra * 1_000_000);
+            }
         }
     }
 }

@@ -183,6 +183,7 @@ mod tests {
             fleet: vec![Group::healthy(2, Service::Shared(sharing))],
             antagonists: None,
             network: Network::NONE,
+            zones: None,
             events: Vec::new(),
             deadline: Duration::from_secs(10),
             cancel_expired: false,

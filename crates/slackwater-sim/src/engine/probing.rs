@@ -94,7 +94,7 @@ impl Engine {
             self.timers.push(at, Timer::Probe(slot));
         } else {
             self.network
-                .send_probe(self.now, replica, Message::Probe(slot));
+                .send_probe(self.now, client, replica, Message::Probe(slot));
         }
     }
 
@@ -102,7 +102,8 @@ impl Engine {
     pub(super) fn send_delayed_probe(&mut self, slot: u32) {
         if let Some(probe) = self.probes.get(slot as usize) {
             let message = Message::Probe(slot);
-            self.network.send_probe(self.now, probe.replica, message);
+            self.network
+                .send_probe(self.now, probe.client, probe.replica, message);
         }
     }
 
@@ -134,7 +135,7 @@ impl Engine {
         let Some(probe) = self.probes.get_mut(slot as usize) else {
             return;
         };
-        let number = probe.replica;
+        let (client, number) = (probe.client, probe.replica);
         let replica = self.replicas.at_mut(number as usize);
         probe.is_at_work = false;
         if replica.is_up {
@@ -147,7 +148,7 @@ impl Engine {
             probe.report = Some(report);
         }
         let message = Message::Report(slot);
-        self.network.send_probe(self.now, number, message);
+        self.network.send_probe(self.now, client, number, message);
     }
 
     /// Returns the key that a probe carries: that of its round's query, where replicas use it.

@@ -119,6 +119,8 @@ impl Query {
 pub(super) struct Attempt {
     serial: u32,
     pub(super) query: Key,
+    /// The number of the query's client.
+    pub(super) client: u32,
     /// The replica's number.
     pub(super) replica: u32,
     pub(super) work_ns: f64,
@@ -169,6 +171,7 @@ impl Attempt {
         Self {
             serial,
             query: key,
+            client: query.client,
             replica,
             work_ns,
             luck: query.luck,

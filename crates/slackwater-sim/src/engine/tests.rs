@@ -27,6 +27,7 @@ fn scenario() -> Scenario {
             },
             probe_loss: 0.0,
         },
+        zones: None,
         events: Vec::new(),
         deadline: ms(100),
         cancel_expired: false,

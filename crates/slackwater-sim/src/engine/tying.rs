@@ -65,10 +65,10 @@ impl Engine {
             self.withdraw(copy);
             return false;
         }
-        let replica = attempt.replica;
+        let (client, replica) = (attempt.client, attempt.replica);
         self.meter.hedge(self.now);
         let message = Message::Query(copy.slot);
-        self.network.send(self.now, replica, message);
+        self.network.send(self.now, client, replica, message);
         true
     }
 
@@ -113,7 +113,8 @@ impl Engine {
                 let name = attempt.query.tie_name();
                 if ties.begin(now, name) {
                     let message = Message::Untie(tied_replica, name);
-                    self.network.send(self.now, tied_replica, message);
+                    self.network
+                        .send(self.now, attempt.client, tied_replica, message);
                 }
             }
         }

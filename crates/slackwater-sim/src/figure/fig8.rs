@@ -164,7 +164,9 @@ mod tests {
                     assert_eq!(settings.prequal.remove_rate.millionths(), 250_000);
                     settings.prequal.probe_rate.millionths()
                 }
-                PolicyKind::Clairvoyant(_) | PolicyKind::Peer(_) => panic!("prequal alone"),
+                PolicyKind::Clairvoyant(_) | PolicyKind::Peer(_) | PolicyKind::Zoned(_) => {
+                    panic!("prequal alone")
+                }
             })
             .collect();
         assert_eq!(

@@ -39,6 +39,7 @@ mod tied;
 mod trial;
 mod workers;
 mod worlds;
+mod zones;
 
 pub use play::play;
 
@@ -72,6 +73,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &keyed::Keyed,
     &partitions::Partitions,
     &replication::Replication,
+    &zones::Zones,
     &prompts::Prompts,
     &subsets::Subsets,
 ];

@@ -1,4 +1,5 @@
-//! Rules by key of other load balancers, as they were published, to compare ours with.
+//! Rules of other load balancers, as they were published, to compare ours with: by key here, by
+//! zone in [`zones`].
 //!
 //! No user can select them. Each is a policy of one client, and counts only the queries that this
 //! client has in flight, as these balancers do. A query without a key goes to the replica where
@@ -20,6 +21,7 @@ mod maglev;
 mod ring;
 #[cfg(test)]
 mod tests;
+pub(crate) mod zones;
 
 use maglev::Maglev;
 use ring::Ring;

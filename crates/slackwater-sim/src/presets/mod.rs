@@ -15,6 +15,7 @@ mod linkerd;
 mod testbed;
 mod web;
 mod worlds;
+mod zones;
 
 pub use batch::{large_requests, reads, reads_beside_batch, shared_reads, stopping_leaves, tied};
 pub use drawn::{Drawn, drawn};
@@ -36,6 +37,7 @@ pub use testbed::{
 pub use web::{hobbled, web};
 pub(crate) use worlds::cores;
 pub use worlds::{WORLDS, World};
+pub use zones::{OVERLOAD, ZONE_CLIENTS, ZONE_REPLICAS, ZONE_SLOWNESS, ZoneCase, zoned};
 
 use crate::Scenario;
 use crate::scenario::{Cost, Delay, Group, Load, Network, Service};

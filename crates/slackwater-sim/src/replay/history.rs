@@ -278,6 +278,7 @@ impl Reader {
             }
             Event::SiblingReport(..)
             | Event::Identified(..)
+            | Event::Far(..)
             | Event::SiblingQueries(..)
             | Event::CarriedReport(..)
             | Event::Timeout => (),

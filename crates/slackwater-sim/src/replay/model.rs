@@ -302,6 +302,7 @@ fn scenario(
             ..Group::healthy(history.replicas.len(), service)
         }],
         antagonists: None,
+        zones: None,
         network: Network {
             delay: Delay {
                 least: delay,

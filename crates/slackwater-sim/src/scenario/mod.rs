@@ -14,6 +14,7 @@ mod mistakes;
 mod network;
 mod prompts;
 mod replay;
+mod zones;
 
 pub use cost::Cost;
 pub(crate) use cost::{nanoseconds, sample_of};
@@ -32,6 +33,7 @@ pub use prompts::{
     Answers, Burst, InferenceSettings, Probes, Prompts, Restart, Routing, TokenCount,
 };
 pub use replay::{News, Replay, ReplayChange, ReplayQuery, ReplayStep};
+pub use zones::Zones;
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -49,6 +51,8 @@ pub struct Scenario {
     pub antagonists: Option<Antagonists>,
     /// The network between clients and replicas.
     pub network: Network,
+    /// Where clients and replicas are; `None`: all are in one place.
+    pub zones: Option<Zones>,
     /// Changes at given times: replicas leave, join, restart, are suspended.
     pub events: Vec<Event>,
     /// How long a client waits for an answer. After that the query is an error, and counts with
@@ -82,6 +86,7 @@ impl Scenario {
             fleet,
             antagonists: None,
             network: Network::NONE,
+            zones: None,
             events: Vec::new(),
             deadline: Duration::from_secs(5),
             cancel_expired: false,
@@ -124,6 +129,7 @@ mod tests {
             fleet: vec![group(2), group(1), group(3)],
             antagonists: None,
             network: Network::NONE,
+            zones: None,
             events: Vec::new(),
             deadline: Duration::from_secs(5),
             cancel_expired: false,

@@ -36,6 +36,7 @@ pub(crate) fn plain(rate: f64, fleet: Vec<Group>) -> Scenario {
         fleet,
         antagonists: None,
         network: Network::NONE,
+        zones: None,
         events: Vec::new(),
         deadline: secs(5),
         cancel_expired: false,

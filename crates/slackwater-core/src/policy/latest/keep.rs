@@ -17,6 +17,7 @@ use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
+use core::time::Duration;
 
 impl<R: LatestRule> Keep for LatestReports<R> {
     const NAME: &'static str = R::NAME;
@@ -192,6 +193,11 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn add_replica(&mut self, replica: ReplicaId) {
         self.rows.reserve(replica);
         self.rule.add_replica(replica);
+    }
+
+    fn set_far(&mut self, replica: ReplicaId, round_trip: Duration) {
+        self.rule.set_far(replica, round_trip);
+        self.know_all_anew();
     }
 
     fn fleet_changed(&mut self, client: &Client) {

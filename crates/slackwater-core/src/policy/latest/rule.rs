@@ -103,6 +103,11 @@ pub trait LatestRule: Debug + Send {
         let _ = replica;
     }
 
+    /// Notes that a replica is in another zone, this round trip away.
+    fn set_far(&mut self, replica: ReplicaId, round_trip: Duration) {
+        let _ = (replica, round_trip);
+    }
+
     /// Drops what the replica has reported: it no longer predicts what a query meets there. Returns
     /// whether what is known of all replicas has changed.
     fn forget(&mut self, replica: ReplicaId) -> bool {

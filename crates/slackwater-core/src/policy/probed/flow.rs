@@ -113,6 +113,12 @@ impl<K: Keep> Policy for Probed<K> {
             Event::Added(replica) => return self.add(now, replica),
             Event::Removed(replica) => return self.remove(replica),
             Event::Identified(..) => return,
+            Event::Far(replica, round_trip) => {
+                if self.client.fleet.knows(replica) {
+                    self.kept.set_far(replica, round_trip);
+                }
+                return;
+            }
             Event::Available(replica, available) => {
                 let changed = self.client.fleet.set_ejected(replica, !available);
                 return self.fleet_changed(replica, changed);

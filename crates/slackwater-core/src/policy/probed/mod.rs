@@ -39,6 +39,7 @@ use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::fmt::Debug;
+use core::time::Duration;
 use local::LocalLoads;
 use probing::{Answer, Probing};
 use rank::Place;
@@ -161,6 +162,11 @@ pub trait Keep: Debug + Send {
     /// Adds a replica about which nothing is known.
     fn add_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
+    }
+
+    /// Notes that a replica is in another zone, this round trip away.
+    fn set_far(&mut self, replica: ReplicaId, round_trip: Duration) {
+        let _ = (replica, round_trip);
     }
 
     /// Removes a replica.

@@ -24,6 +24,7 @@ fn scenario(group: Group) -> Scenario {
         fleet: vec![group],
         antagonists: None,
         network: Network::NONE,
+        zones: None,
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,

@@ -52,7 +52,9 @@ impl Scenario {
             group.count as f64 * one.min(share * kept)
         });
         let extra = self.fleet.iter().map(|group| group.extra_delay).max();
-        let delay = self.network.delay.most + extra.unwrap_or_default();
+        let between_zones = self.zones.as_ref().map(|zones| zones.delay);
+        let extra = extra.unwrap_or_default() + between_zones.unwrap_or_default();
+        let delay = self.network.delay.most + extra;
         let travelling = 2.0 * delay.as_secs_f64();
         held.sum::<f64>() + self.load.peak_rate() * travelling.min(seconds)
     }

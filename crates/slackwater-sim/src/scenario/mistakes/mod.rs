@@ -12,7 +12,7 @@ mod tests;
 
 use super::{
     Antagonists, Cache, Change, ClassHandling, Cost, Event, Failure, FailureCost, Group, Hedge,
-    Hobble, Keys, Load, Mix, Network, Scenario, Service, Sharing, Stall,
+    Hobble, Keys, Load, Mix, Network, Scenario, Service, Sharing, Stall, Zones,
 };
 use crate::number::significant as count;
 use checks::{Checks, above, below};
@@ -78,6 +78,10 @@ impl Scenario {
             self.check_antagonists(antagonists, &mut checks);
         }
         checks.within("network", |checks| self.network.check(checks));
+        if let Some(zones) = &self.zones {
+            let (clients, replicas) = (self.load.clients.len(), self.replicas());
+            checks.within("zones", |checks| zones.check(clients, replicas, checks));
+        }
         for (number, event) in self.events.iter().enumerate() {
             let replicas = self.replicas();
             checks.within(&format!("event[{number}]"), |checks| {
@@ -454,6 +458,23 @@ impl Antagonists {
             checks.time("full_for", self.full_for, above(Duration::ZERO, TIME_MAX));
         }
         checks.count("machines", self.machines, 0..=MACHINES_MAX);
+    }
+}
+
+impl Zones {
+    fn check(&self, clients: usize, replicas: usize, checks: &mut Checks) {
+        for (field, zones, expected) in [
+            ("clients", &self.clients, clients),
+            ("replicas", &self.replicas, replicas),
+        ] {
+            checks.that(field, zones.len() == expected, || {
+                format!("has {} entries, expected {expected}", zones.len())
+            });
+            checks.that(field, zones.iter().all(|&zone| zone < Self::MAX), || {
+                format!("has a zone of {} or more", Self::MAX)
+            });
+        }
+        checks.time("delay", self.delay, Duration::ZERO..=TIME_MAX);
     }
 }
 

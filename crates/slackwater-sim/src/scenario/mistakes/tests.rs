@@ -6,7 +6,7 @@ mod keys;
 use crate::scenario::{
     Antagonists, Batching, Change, ClassHandling, Classes, ClientCpu, Cost, Event, Failure,
     FailureCost, Group, Hedge, Hobble, Load, Mix, Neighbour, Network, Order, Queueing, Quota,
-    Scenario, Service, Sharing, Siblings, Stall, Subsets, Swing,
+    Scenario, Service, Sharing, Siblings, Stall, Subsets, Swing, Zones,
 };
 use core::time::Duration;
 
@@ -50,6 +50,7 @@ fn good() -> Scenario {
             machines: 0,
         }),
         network: Network::NONE,
+        zones: None,
         events: vec![event(
             4,
             Change::Crash {

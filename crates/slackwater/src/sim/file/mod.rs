@@ -7,7 +7,7 @@
 //! | `[load]` | `load` |
 //! | `[cost]` | `cost` |
 //! | `[[fleet]]` | `fleet` |
-//! | `[antagonists]`, `[network]` | `surroundings` |
+//! | `[antagonists]`, `[network]`, `[zones]` | `surroundings` |
 //! | `[[event]]` | `event` |
 //! | `[error_aversion]`, `[latency_probation]`, `[ejection]`, `[warm_up]` | `slackwater_config` |
 //! | `[prequal]` and the other policies' | `slackwater_config` |
@@ -95,6 +95,7 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
     let fleet = fleet::read_fleet(reader_ref);
     let antagonists = surroundings::read_antagonists(reader_ref, &testbed);
     let network = surroundings::read_network(reader_ref, &testbed);
+    let zones = surroundings::read_zones(reader_ref, load.load.clients.len(), &fleet);
     let events = event::read_events(reader_ref);
     let settings = PolicySections::read(reader_ref, "").settings;
     let health = read_played_health(reader_ref);
@@ -106,6 +107,7 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
         fleet,
         antagonists,
         network,
+        zones,
         events,
         deadline,
         cancel_expired: cancel_expired.value,

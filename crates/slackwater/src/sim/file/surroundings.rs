@@ -1,10 +1,13 @@
-//! The surroundings of clients and replicas: the sections `[antagonists]` and `[network]`.
+//! The surroundings of clients and replicas: the sections `[antagonists]`, `[network]`
+//! and `[zones]`.
 
 use super::keys::{SPAN_EXPECTED, count, decimal, span};
+use core::ops::RangeInclusive;
+use core::time::Duration;
 use slackwater_config::toml_reader::Reader;
-use slackwater_config::toml_reader::values::duration;
+use slackwater_config::toml_reader::values::{duration, whole};
 use slackwater_sim::Scenario;
-use slackwater_sim::scenario::{Antagonists, Delay, Network};
+use slackwater_sim::scenario::{Antagonists, Delay, Group, Network, Zones};
 
 /// The neighbours. Absent keys have the testbed's values.
 pub(super) fn read_antagonists(reader: &mut Reader<'_>, testbed: &Scenario) -> Option<Antagonists> {
@@ -31,6 +34,51 @@ pub(super) fn read_network(reader: &mut Reader<'_>, testbed: &Scenario) -> Netwo
         delay: read_delay(reader, testbed.network.delay),
         probe_loss: decimal(reader, "network.probe_loss", 0.0),
     }
+}
+
+/// The zones of a fleet. Clients take turns.
+pub(super) fn read_zones(
+    reader: &mut Reader<'_>,
+    clients: usize,
+    fleet: &[Group],
+) -> Option<Zones> {
+    let zones = number(reader, "zones.count", 1..=Zones::MAX, 1);
+    let delay = span(reader, "zones.delay", Duration::ZERO);
+    let mut replicas = Vec::new();
+    for (index, group) in fleet.iter().enumerate() {
+        let key = format!("fleet[{index}].zone");
+        let zone = number(reader, &key, 0..=Zones::MAX - 1, 0);
+        let most = Scenario::REPLICAS_MAX.saturating_sub(replicas.len());
+        replicas.extend(core::iter::repeat_n(zone, group.count.min(most)));
+    }
+    let zones = Zones {
+        clients: Zones::even(zones, clients, 0, delay).clients,
+        replicas,
+        delay,
+    };
+    reader.has_section("zones").then_some(zones)
+}
+
+/// A number in a range.
+fn number(
+    reader: &mut Reader<'_>,
+    key: &str,
+    range: RangeInclusive<usize>,
+    default: usize,
+) -> usize {
+    let Some(item) = reader.take(key) else {
+        return default;
+    };
+    let expected = format!("a number from {} to {}", range.start(), range.end());
+    let read = item.read(whole::<usize>, &expected);
+    let read = read.and_then(|number| {
+        if range.contains(&number) {
+            Ok(number)
+        } else {
+            Err(item.mistake(format!("found {number}, expected {expected}")))
+        }
+    });
+    reader.note(read).unwrap_or(default)
 }
 
 /// A single duration, or a table of the shortest and the longest.

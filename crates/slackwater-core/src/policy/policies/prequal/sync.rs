@@ -307,6 +307,7 @@ impl Policy for PrequalSync {
             Event::Report(..)
             | Event::SiblingReport(..)
             | Event::Identified(..)
+            | Event::Far(..)
             | Event::SiblingQueries(..)
             | Event::CarriedReport(..)
             | Event::ProbeLost(_)

@@ -29,18 +29,20 @@
 //! A report of little load counts less as it ages `[Decision 0012]`. In a large fleet only the
 //! newest reports are compared, so that each client compares other ones.
 //!
-//! What is learned of each replica is in `learned`.
+//! What is learned of each replica is in `learned`, and zones are in `far`.
 
+mod compared;
+mod far;
 mod learned;
 mod sum;
 #[cfg(test)]
 mod tests;
 
 use crate::fixed::{ONE, Rate, banded, mul_div, mul_shift};
-use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
+use crate::policy::comparison::{Comparison, Values};
 use crate::policy::entry::{Carried, PolicyEntry, Reports};
 use crate::policy::latest::{
-    FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule, Reported, Update,
+    FEWEST_IN_FLIGHT, From, LatestLoad, LatestReports, LatestRule, Reported, Update,
 };
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::Probed;
@@ -52,7 +54,9 @@ use crate::policy::usual::{Usual, UsualNow};
 use crate::replica::ReplicaId;
 use crate::time::Instant;
 use alloc::boxed::Box;
+use compared::{BY_CAPACITY, BY_LATENCY};
 use core::time::Duration;
+use far::{Away, Zones};
 use learned::{Learned, Table};
 
 /// Facts about the policy.
@@ -72,42 +76,6 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
             ))
         },
     )
-};
-
-/// How replicas are compared while none reports a capacity. Requests in flight include this one,
-/// and reports of little load count less with age.
-const BY_LATENCY: Comparison = Comparison {
-    name: "expected_delay",
-    formula: "expected delay = (requests in flight + turn surcharge) × mean latency",
-    shared: &[],
-    factors: &[
-        Factor::requests("in_flight", "requests in flight", ONE as u64),
-        Factor::time("mean_latency_us", "mean latency", FINE * 1_000),
-        Factor::requests("turn_surcharge", "turn surcharge", FINE),
-        Factor::time("expected_delay_us", "expected delay", FINE * 1_000),
-        Factor::count("last_turn", "last turn"),
-    ],
-    order: &[Step::lowest("expected_delay_us"), Step::lowest("last_turn")],
-    equals: Equals::Draw,
-};
-
-/// How they are compared while some do. The share in use is that of 85 % of the capacity. It
-/// includes this request and the turn surcharge, and reports of little load count less with age.
-/// "Times longer" follows from the share and the capacity.
-const BY_CAPACITY: Comparison = Comparison {
-    name: "capacity_in_use",
-    formula: "score = time alone × times longer(in use, capacity)",
-    shared: &[],
-    factors: &[
-        Factor::requests("in_flight", "requests in flight", FINE),
-        Factor::requests("capacity", "capacity", ONE_RIF),
-        Factor::share("in_use", "in use"),
-        Factor::time("alone_us", "time alone", FINE * 1_000),
-        Factor::time("score_us", "score", FINE * 1_000),
-        Factor::count("last_turn", "last turn"),
-    ],
-    order: &[Step::lowest("score_us"), Step::lowest("last_turn")],
-    equals: Equals::Draw,
 };
 
 /// Picks by how long a query is expected to take.
@@ -179,6 +147,7 @@ impl ShortestExpectedDelay {
             latency_band: settings.latency_band_millionths.into(),
             cost_band: settings.cost_band_millionths.into(),
             table: Table::default(),
+            zones: Zones::default(),
             usual: Usual::default(),
         };
         Self::with(LatestReports::new(rule, &config), config)
@@ -228,6 +197,7 @@ pub struct ExpectedDelay {
     latency_band: u64,
     cost_band: u64,
     table: Table,
+    zones: Zones,
     /// Usual share of the capacity in use. While no capacity is known it is counted as 1.
     usual: Usual,
 }
@@ -244,6 +214,8 @@ pub struct Known {
     overload: u64,
     /// In thousandths of a request.
     capacity: u64,
+    /// Whether it is in another zone, and how far.
+    away: Away,
     /// The lowest score that it can have.
     score_min: u64,
 }
@@ -254,6 +226,8 @@ pub struct Moment {
     usual: UsualNow,
     /// Whether any replica reports a capacity.
     by_capacity: bool,
+    /// Whether this client's zone has room, so that queries stay there.
+    stays: bool,
 }
 
 impl Known {
@@ -266,6 +240,7 @@ impl Known {
             request: (UNIT << FINE_BITS) * ONE_RIF / USABLE * ONE_RIF / shares,
             overload: UNIT + (OVERLOAD - UNIT) * (shares - ONE_RIF) / shares,
             capacity,
+            away: Away::NEAR,
             score_min: 0,
         }
     }
@@ -277,6 +252,7 @@ impl Known {
             request: UNIT << FINE_BITS,
             overload: 0, // not used
             capacity: ONE_RIF,
+            away: Away::NEAR,
             score_min: 0,
         }
     }
@@ -288,15 +264,16 @@ impl Known {
     }
 
     /// Time that a query takes and costs others, as a share of the mean time alone, in units of
-    /// units. While no capacity is known, it is in proportion to what is in use.
+    /// units, and with the way to another zone. While no capacity is known, it is in proportion to
+    /// what is in use. `stays`: the own zone has room.
     #[inline]
-    fn score(&self, in_use: u64, by_capacity: bool) -> u64 {
+    fn score(&self, in_use: u64, by_capacity: bool, stays: bool) -> u64 {
         let times_longer = if by_capacity {
             self.times_longer(in_use)
         } else {
             in_use
         };
-        times_longer.saturating_mul(self.alone)
+        (self.away).applied_to(times_longer.saturating_mul(self.alone), stays)
     }
 
     /// Factor by which a query takes longer than alone, and by which it makes others take longer,
@@ -374,7 +351,7 @@ impl ExpectedDelay {
         reason = "each report needs it once, and the call would be a third of its time"
     )]
     #[inline(always)]
-    fn known_by(&self, learned: Learned, others: u32) -> Known {
+    fn known_by(&self, replica: ReplicaId, learned: Learned, others: u32) -> Known {
         let mut known = if learned.capacity_millirif > 0 {
             Known::with_capacity(learned.capacity_millirif.into(), self.cost(learned))
         } else if let Some(mean) = self.table.mean_capacity() {
@@ -382,8 +359,10 @@ impl ExpectedDelay {
         } else {
             Known::without_capacity(self.latency(learned))
         };
+        let by_capacity = self.table.knows_capacity();
+        known.away = (self.zones).of(replica, self.mean_ns(), by_capacity);
         let in_use = known.share((u64::from(others) + 1) * FINE);
-        known.score_min = known.score(in_use, self.table.knows_capacity());
+        known.score_min = known.score(in_use, by_capacity, false);
         known
     }
 
@@ -392,8 +371,18 @@ impl ExpectedDelay {
         let is_new = self.table.knows_capacity() != knew_capacity;
         if is_new {
             self.usual = Usual::default();
+            self.zones.forget_loads();
         }
         is_new
+    }
+
+    /// The mean time of a query: the cost where capacities are known, else the latency.
+    fn mean_ns(&self) -> u64 {
+        if self.table.knows_capacity() {
+            self.table.mean_cost_ns()
+        } else {
+            self.table.mean_latency() / FINE
+        }
     }
 
     /// The time that 1 in a product of this many units stands for, in 1/1024 ns.
@@ -417,13 +406,14 @@ impl LatestRule for ExpectedDelay {
     type Moment = Moment;
 
     fn known(&self, replica: ReplicaId, others: u32) -> Known {
-        self.known_by(self.table.of(replica), others)
+        self.known_by(replica, self.table.of(replica), others)
     }
 
     fn moment(&self) -> Moment {
         Moment {
             usual: self.usual.now(),
             by_capacity: self.table.knows_capacity(),
+            stays: self.zones.has_room(self.table.knows_capacity()),
         }
     }
 
@@ -432,7 +422,7 @@ impl LatestRule for ExpectedDelay {
     fn place(&self, load: LatestLoad, known: &Known, moment: &Moment) -> Place {
         let in_use = Self::in_use(load, known, moment);
         Place {
-            first: known.score(in_use, moment.by_capacity),
+            first: known.score(in_use, moment.by_capacity, moment.stays),
             second: load.turn.last,
         }
     }
@@ -448,7 +438,7 @@ impl LatestRule for ExpectedDelay {
     fn values(&self, load: LatestLoad, known: &Known, moment: &Moment) -> Values {
         let in_use = Self::in_use(load, known, moment);
         let alone = self.time(known.alone, 1);
-        let score = self.time(known.score(in_use, moment.by_capacity), 2);
+        let score = self.time(known.score(in_use, moment.by_capacity, moment.stays), 2);
         let (ahead, last) = (load.turn.ahead, load.turn.last);
         if moment.by_capacity {
             let in_use = mul_div(in_use, ONE.into(), UNIT);
@@ -475,9 +465,13 @@ impl LatestRule for ExpectedDelay {
         let before = self.table.knows_capacity();
         let learned = self.table.handle_report(now, reported);
         let of_all = self.handle_new_unit(before);
-        let known = self.known_by(learned, reported.others);
+        let known = self.known_by(reported.replica, learned, reported.others);
         let requests = (u64::from(reported.rif.count()) + 1) * FINE;
         (self.usual).learn(known.share(requests), reported.latency_ns);
+        if reported.from != From::Response {
+            let in_use = known.share(requests - FINE);
+            self.zones.learn(known.away, in_use);
+        }
         Update { known, of_all }
     }
 
@@ -506,6 +500,11 @@ impl LatestRule for ExpectedDelay {
 
     fn add_replica(&mut self, replica: ReplicaId) {
         self.table.add(replica);
+        self.zones.remove(replica);
+    }
+
+    fn set_far(&mut self, replica: ReplicaId, round_trip: Duration) {
+        self.zones.insert(replica, round_trip);
     }
 
     fn forget(&mut self, replica: ReplicaId) -> bool {

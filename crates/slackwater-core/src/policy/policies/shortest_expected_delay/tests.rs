@@ -3,7 +3,6 @@
 use super::*;
 use crate::draw::{SplitMix64, below};
 use crate::policy::explanation::Explanation;
-use crate::policy::latest::From;
 use crate::policy::prequal::PrequalSettings;
 use crate::policy::turns::Turn;
 use crate::policy::{Decision, Event, Outcome, Pick, Policy, Query};
@@ -22,6 +21,7 @@ fn rule(replicas: usize) -> (ExpectedDelay, Vec<ReplicaId>) {
         latency_band: settings.latency_band_millionths.into(),
         cost_band: settings.cost_band_millionths.into(),
         table: Table::default(),
+        zones: Zones::default(),
         usual: Usual::default(),
     };
     let mut ids = ReplicaIds::new();

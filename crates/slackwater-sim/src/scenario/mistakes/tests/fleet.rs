@@ -337,3 +337,23 @@ fn neighbour_mistakes_are_reported() {
         ["antagonists"]
     );
 }
+
+#[test]
+fn every_client_and_replica_has_a_zone() {
+    let zones = |it: &mut Scenario, change: fn(&mut Zones)| {
+        change(it.zones.insert(Zones::even(2, 3, 5, SECOND)));
+    };
+    for (field, change) in [
+        (
+            "zones.clients",
+            (|it| it.clients.truncate(2)) as fn(&mut Zones),
+        ),
+        ("zones.clients", |it| it.clients[0] = 100),
+        ("zones.replicas", |it| it.replicas.push(0)),
+        ("zones.replicas", |it| it.replicas[4] = 100),
+        ("zones.delay", |it| it.delay = AGES),
+    ] {
+        assert_eq!(found(|it| zones(it, change)), [field]);
+    }
+    assert_eq!(found(|it| zones(it, |it| it.clients[0] = 99)), [""; 0]);
+}

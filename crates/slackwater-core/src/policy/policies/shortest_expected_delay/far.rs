@@ -1,0 +1,311 @@
+//! Zones: replicas in other zones count as slower, so that a query leaves its client's zone only
+//! when the replicas there are not able to carry it. `[Decision 0026]`
+//!
+//! ```text
+//! score of a far replica = away × score + round trip to its zone
+//! away = 4 while the own zone has room, else 1.3
+//! ```
+//!
+//! The own zone has room while its replicas use no more than their capacity, in the mean, and
+//! little more of it than the replicas elsewhere. Both means are over the last probes, as many as
+//! [`RecentMean`] remembers. While there is room, a far replica is better only than a near one that
+//! has twice as much as it can carry. There is no room where the own zone is full, overloaded or
+//! slow, or its clients are more than elsewhere. Then the score decides, which is a time: the round
+//! trip is added as it is. 1.3 is what a replica counts with whose usable capacity is in use,
+//! compared with an idle one, so one that delays no query is still the best. There is no share of
+//! traffic to compute, so nothing lags behind.
+//!
+//! While no replica reports a capacity, no client knows when one is full. Then the own zone has
+//! room while its replicas have little more requests in flight than others, and if not, a far
+//! replica counts 1.5 times, and the round trip as a share of the mean latency for each request in
+//! flight.
+
+use super::{CROWDING, IN_USE_MAX, UNIT, UNIT_BITS};
+use crate::fixed::{mul_div, mul_shift};
+use crate::policy::probed::recent_mean::RecentMean;
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::time::span_ns;
+use core::time::Duration;
+
+/// How much longer a query counts as taking in another zone, besides the way: as long as with all
+/// of the usable capacity in use, compared with none.
+const AWAY: u64 = UNIT + CROWDING;
+/// How much longer it counts as taking while no replica reports a capacity.
+const AWAY_WITHOUT_CAPACITY: u64 = UNIT * 3 / 2;
+/// How much longer it counts as taking while the own zone has room.
+const AWAY_FROM_ROOM: u64 = UNIT * 4;
+/// The most of their usable capacity that the replicas of the own zone may have in use and still
+/// have room, in the mean: about the whole capacity. Some of them have less in use, and get the
+/// query.
+const IN_USE_WITH_ROOM: u64 = UNIT * 5 / 4;
+/// How much more the replicas of the own zone may have in use than others and still have room: an
+/// eighth of the usable capacity. Chance alone often makes half of that of equal loads.
+const MORE_MAX: u64 = UNIT / 8;
+/// Longer round trips count as this, so that nothing overflows.
+const ROUND_TRIP_MAX_NS: u64 = 1_000_000_000;
+/// The largest share of the mean time that a round trip counts as.
+const SHARE_MAX: u64 = UNIT << 10;
+
+/// What is known of zones.
+#[derive(Debug, Default)]
+pub(super) struct Zones {
+    /// The round trips to the replicas that are in other zones.
+    ns: ReplicaMap<u64>,
+    /// Whether any replica was ever far: without one, no report needs a look.
+    any: bool,
+    /// What the replicas of the own zone have in use, in units.
+    near: RecentMean,
+    /// What those of all others have in use.
+    far: RecentMean,
+}
+
+impl Zones {
+    pub(super) fn insert(&mut self, replica: ReplicaId, round_trip: Duration) {
+        self.any = true;
+        self.ns
+            .insert(replica, span_ns(round_trip).min(ROUND_TRIP_MAX_NS));
+    }
+
+    /// A replica that joins is near until told otherwise.
+    pub(super) fn remove(&mut self, replica: ReplicaId) {
+        self.ns.remove(replica);
+    }
+
+    /// Takes in what a replica had in use when it answered a probe.
+    #[inline]
+    pub(super) fn learn(&mut self, away: Away, in_use: u64) {
+        if self.any {
+            let zone = if away == Away::NEAR {
+                &mut self.near
+            } else {
+                &mut self.far
+            };
+            zone.record(in_use.min(IN_USE_MAX));
+        }
+    }
+
+    /// Forgets what is in use: loads are in another unit from now on.
+    pub(super) fn forget_loads(&mut self) {
+        (self.near, self.far) = Default::default();
+    }
+
+    /// Whether the own zone has room.
+    #[inline]
+    pub(super) fn has_room(&self, by_capacity: bool) -> bool {
+        if !self.any {
+            return false;
+        }
+        let (near, far) = (self.near.mean(), self.far.mean());
+        if by_capacity {
+            near <= IN_USE_WITH_ROOM && near <= far + MORE_MAX
+        } else {
+            near <= far + far / 16 + MORE_MAX
+        }
+    }
+
+    /// How a replica's distance counts, where the mean query takes this long.
+    #[inline]
+    pub(super) fn of(&self, replica: ReplicaId, mean_ns: u64, by_capacity: bool) -> Away {
+        if !self.any {
+            return Away::NEAR;
+        }
+        self.find(replica, mean_ns, by_capacity)
+    }
+
+    fn find(&self, replica: ReplicaId, mean_ns: u64, by_capacity: bool) -> Away {
+        let Some(&round_trip_ns) = self.ns.find(replica) else {
+            return Away::NEAR;
+        };
+        let share = mul_div(round_trip_ns, UNIT, mean_ns.max(1)).min(SHARE_MAX);
+        if by_capacity {
+            Away {
+                factor: AWAY,
+                way: share << UNIT_BITS,
+            }
+        } else {
+            Away {
+                factor: AWAY_WITHOUT_CAPACITY + share,
+                way: 0,
+            }
+        }
+    }
+}
+
+/// How a replica's distance counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Away {
+    /// What its score is multiplied by, in units; 0 as a mark of one in this client's zone.
+    factor: u64,
+    /// What is added to it, in units of units.
+    way: u64,
+}
+
+impl Away {
+    /// In this client's zone, or it is not known where.
+    pub(super) const NEAR: Self = Self { factor: 0, way: 0 };
+
+    /// The score with the distance. `stays`: the own zone has room.
+    #[inline]
+    pub(super) fn applied_to(self, score: u64, stays: bool) -> u64 {
+        if self.factor == 0 {
+            return score;
+        }
+        let factor = if stays {
+            self.factor.max(AWAY_FROM_ROOM)
+        } else {
+            self.factor
+        };
+        mul_shift(score, factor, UNIT_BITS).saturating_add(self.way)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::trial::Trial;
+    use crate::policy::{Event, Policy, ShortestExpectedDelay};
+    use crate::replica::ReplicaIds;
+    use crate::report::{LoadReport, Rif};
+
+    const MS: Duration = Duration::from_millis(1);
+    const MEAN_NS: u64 = 10_000_000;
+
+    fn away(round_trip: Duration, by_capacity: bool) -> Away {
+        let replica = ReplicaIds::new().allocate().expect("room");
+        let mut round_trips = Zones::default();
+        assert_eq!(round_trips.of(replica, MEAN_NS, by_capacity), Away::NEAR);
+        round_trips.insert(replica, round_trip);
+        let away = round_trips.of(replica, MEAN_NS, by_capacity);
+        round_trips.remove(replica);
+        assert_eq!(round_trips.of(replica, MEAN_NS, by_capacity), Away::NEAR);
+        away
+    }
+
+    #[test]
+    fn near_replica_counts_as_it_is() {
+        for score in [0, 7, u64::MAX] {
+            assert_eq!(Away::NEAR.applied_to(score, true), score);
+        }
+    }
+
+    #[test]
+    fn way_is_added_to_a_time_that_counts_as_1_3_times_longer() {
+        let one = UNIT * UNIT;
+        // 10 ms alone: 13 ms and the way.
+        for (ms, tenths) in [(0, 13), (5, 18), (20, 33)] {
+            let score = away(MS * ms, true).applied_to(one, false);
+            assert!(score.abs_diff(one / 10 * tenths) < one / 100_000, "{ms}");
+        }
+        // Four times as long: 52 ms and the way.
+        let score = away(MS * 20, true).applied_to(4 * one, false);
+        assert!(score.abs_diff(one / 10 * 72) < one / 100_000);
+    }
+
+    #[test]
+    fn without_capacities_the_way_counts_for_each_request() {
+        let one = UNIT * UNIT;
+        for (requests, ms, tenths) in [(1, 0, 15), (1, 5, 20), (3, 5, 60)] {
+            let score = away(MS * ms, false).applied_to(requests * one, false);
+            assert!(score.abs_diff(one / 10 * tenths) < one / 100_000, "{ms}");
+        }
+    }
+
+    #[test]
+    fn longest_way_does_not_overflow() {
+        for by_capacity in [false, true] {
+            let longest = away(Duration::MAX, by_capacity);
+            assert_eq!(longest, away(Duration::from_secs(1), by_capacity));
+            assert_eq!(longest.applied_to(u64::MAX, false), u64::MAX);
+        }
+        let replica = ReplicaIds::new().allocate().expect("room");
+        let mut round_trips = Zones::default();
+        round_trips.insert(replica, Duration::MAX);
+        assert_eq!(round_trips.of(replica, 0, true).way, SHARE_MAX << UNIT_BITS);
+    }
+
+    #[test]
+    fn near_replica_with_twice_its_load_is_better_while_there_is_room() {
+        let away = away(Duration::ZERO, true);
+        assert_eq!(away.applied_to(UNIT, true), 4 * UNIT);
+        assert_eq!(away.applied_to(UNIT, false), UNIT * 13 / 10);
+    }
+
+    #[test]
+    fn own_zone_has_room_within_its_capacity_and_an_eighth_above_others() {
+        let room = |near: u64, far: u64, by_capacity| {
+            let mut zones = Zones::default();
+            assert!(!zones.has_room(by_capacity), "there are no zones");
+            let mut ids = ReplicaIds::new();
+            let [_, distant] = [(); 2].map(|()| ids.allocate().expect("room"));
+            zones.insert(distant, MS);
+            zones.learn(Away::NEAR, near);
+            zones.learn(zones.of(distant, MEAN_NS, by_capacity), far);
+            let has_room = zones.has_room(by_capacity);
+            zones.forget_loads();
+            assert!(zones.has_room(by_capacity), "nothing is known");
+            has_room
+        };
+        let full = UNIT * 5 / 4;
+        assert!(room(full, full, true));
+        assert!(!room(full + 1, 2 * UNIT, true), "it is full");
+        assert!(room(UNIT / 2 + UNIT / 8, UNIT / 2, true));
+        assert!(!room(UNIT / 2 + UNIT / 8 + 1, UNIT / 2, true));
+        // Without capacities no client knows when it is full.
+        let more = 8 * UNIT * 17 / 16 + UNIT / 8;
+        assert!(room(more, 8 * UNIT, false));
+        assert!(!room(more + 1, 8 * UNIT, false));
+    }
+
+    /// A near and a far replica, 10 ms apart, that have answered probes with this many requests in
+    /// flight, at a capacity of ten and a cost of 10 ms. Returns whether the query goes to the far
+    /// one.
+    fn leaves([near, far]: [u32; 2], capacity_millirif: Option<u32>) -> bool {
+        let policy = ShortestExpectedDelay::new(
+            crate::policy::prequal::PrequalConfig::default(),
+            &super::super::ShortestExpectedDelayConfig::default(),
+        );
+        let mut trial = Trial::new(policy, 2);
+        let [own, distant] = [trial.replicas[0], trial.replicas[1]];
+        trial.handle(Event::Far(distant, 10 * MS));
+        // The first report of a capacity changes the unit of all loads.
+        for rif in [[0, 0], [near, far]] {
+            for (replica, rif) in [own, distant].into_iter().zip(rif) {
+                let report = LoadReport {
+                    capacity_millirif,
+                    cost: capacity_millirif.map(|_| 10 * MS),
+                    ..LoadReport::new(Rif::new(rif), Some(10 * MS))
+                };
+                trial.handle(Event::SiblingReport(replica, &report));
+            }
+        }
+        trial.pick().replica() == distant
+    }
+
+    #[test]
+    fn query_leaves_its_zone_when_it_would_wait_longer_than_the_way() {
+        let first = |far: u32, capacity| (0..60).find(|&near| leaves([near, far], capacity));
+        // With this one u is 1.29: 2.347 times longer. There it is 0.12: 1.3 * 1.035, and the way.
+        assert_eq!(first(0, Some(10_000)), Some(10));
+        assert!(!leaves([12, 12], Some(10_000)), "both are full");
+        assert_eq!(first(2, None), Some(7), "8 requests, and not 3 * 2.5");
+    }
+
+    #[test]
+    fn zone_that_is_lost_is_left_at_once() {
+        let policy = ShortestExpectedDelay::new(
+            crate::policy::prequal::PrequalConfig::default(),
+            &super::super::ShortestExpectedDelayConfig::default(),
+        );
+        let mut trial = Trial::new(policy, 2);
+        let [near, distant] = [trial.replicas[0], trial.replicas[1]];
+        trial.handle(Event::Far(distant, 10 * MS));
+        let report = LoadReport::new(Rif::new(0), Some(10 * MS));
+        for replica in [near, distant] {
+            trial.handle(Event::SiblingReport(replica, &report));
+        }
+        assert_eq!(trial.pick().replica(), near);
+        trial.handle(Event::Available(near, false));
+        assert_eq!(trial.pick().replica(), distant);
+        assert_eq!(trial.policy.fleet().available(), [distant]);
+    }
+}
