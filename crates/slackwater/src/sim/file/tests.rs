@@ -5,7 +5,7 @@
 use super::*;
 use slackwater_sim::presets;
 use slackwater_sim::scenario::{
-    Arrivals, Batching, Change, FailureCost, Group, Neighbour, Quota, Sharing, Swing, Zones,
+    Arrivals, Batching, Change, FailureCost, Group, Neighbour, Quota, Sharing, Swing,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -207,34 +207,6 @@ fn swings_distances_batches_and_two_kinds_of_costs_reach_the_scenario() {
         .map(|group| group.extra_delay)
         .collect();
     assert_eq!(delays, [Duration::ZERO, 50 * MS]);
-}
-
-#[test]
-fn zones_reach_the_scenario_and_their_numbers_are_checked() {
-    let read = |zones: &str, zone: usize| {
-        let toml = format!(
-            "load = {{ rate = 50, clients = 3 }}\ncost.mean = \"2ms\"\n\
-             fleet = [{{ count = 2 }}, {{ count = 1, zone = {zone} }}]\n{zones}"
-        );
-        let source = Source::new("example.sim.toml".into(), toml);
-        ScenarioFile::of(&source).map(|file| file.scenario.zones)
-    };
-    let zones = read("zones = { count = 2, delay = \"20ms\" }", 1).expect("valid");
-    let expected = Zones {
-        clients: vec![0, 1, 0],
-        replicas: vec![0, 0, 1],
-        delay: 20 * MS,
-    };
-    assert_eq!(zones, Some(expected));
-    assert_eq!(read("", 1).expect("valid"), None);
-    for (zones, zone, field) in [
-        ("zones = { count = 0 }", 1, "zones.count"),
-        ("zones = { count = 101 }", 1, "zones.count"),
-        ("zones = { count = 2 }", 100, "fleet[1].zone"),
-    ] {
-        let mistakes = read(zones, zone).expect_err(field).to_string();
-        assert!(mistakes.contains(field), "{mistakes}");
-    }
 }
 
 /// All keys that the program reads; elements of lists have the form `fleet[].cores`.
