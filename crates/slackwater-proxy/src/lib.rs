@@ -53,5 +53,6 @@ pub mod worker_threads;
 
 pub use service::orders;
 pub use serving::{
-    OpenSockets, OpenedAnew, Outside, Proxy, Reloaded, ServiceParts, Workers, find, lists,
+    OpenSockets, OpenedAnew, Outside, Proxy, Reloaded, ServiceParts, Workers, find, first_answers,
+    lists,
 };

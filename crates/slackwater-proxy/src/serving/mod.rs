@@ -13,7 +13,7 @@ mod tls;
 mod worker;
 
 pub use reload::Reloaded;
-pub use sources::{find, lists};
+pub use sources::{find, first_answers, lists};
 pub use status::{ServiceParts, Workers};
 
 use crate::access_log::Switch;

@@ -23,6 +23,10 @@ use tokio::sync::watch;
 /// with 503.
 const FIRST_WORD_MAX: Duration = Duration::from_secs(5);
 
+/// Longest time that a successor waits for the first answers of clusters and control planes: less
+/// than its predecessor waits for it.
+const FIRST_ANSWERS_MAX: Duration = Duration::from_secs(50);
+
 /// Opens the sources of services. They share one DNS resolver and one control plane, which are made
 /// when they are needed.
 #[derive(Debug)]
@@ -236,6 +240,27 @@ pub async fn find(config: &Config) -> Result<Vec<Arc<Discovery>>, Fault> {
     Ok(found)
 }
 
+/// Waits until every cluster and control plane has answered: for a process that takes the place of
+/// another one, which serves meanwhile.
+///
+/// # Errors
+///
+/// Fails if one has not answered after 50 s.
+pub async fn first_answers(found: &[Arc<Discovery>]) -> Result<(), Fault> {
+    let answers: Vec<_> = found.iter().filter_map(|it| it.first_answer()).collect();
+    if answers.is_empty() {
+        return Ok(());
+    }
+    tracing::info!("start waits: a cluster or control plane has not answered yet");
+    let waited = tokio::time::timeout(FIRST_ANSWERS_MAX, join_all(answers)).await;
+    waited.map(drop).map_err(|_| {
+        let seconds = FIRST_ANSWERS_MAX.as_secs();
+        Fault::runtime(format!(
+            "a cluster or control plane has not answered within {seconds} s: the log says why"
+        ))
+    })
+}
+
 /// Waits until each source has reported once, or until a timeout.
 pub(crate) async fn wait_for_fleets(found: &[Arc<Discovery>]) {
     let all = join_all(found.iter().map(|discovery| discovery.spoken()));
@@ -256,6 +281,19 @@ mod tests {
     use super::*;
     use slackwater_discovery::testing::Folder;
     use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_successor_does_not_wait_for_a_control_plane_for_ever() {
+        let text = "listen = \"127.0.0.1:0\"\ndiscovery.xds = \"web\"\n\
+                    xds.server = \"http://127.0.0.1:1\"\n";
+        let config = Config::of_text("start", text.to_owned()).expect("valid");
+        let found = find(&config).await.expect("opened");
+        let began = Instant::now();
+        let fault = first_answers(&found).await.expect_err("no answer");
+        assert!(fault.to_string().contains("within 50 s"), "{fault}");
+        assert_eq!(began.elapsed(), FIRST_ANSWERS_MAX);
+        assert!(first_answers(&lists(&config)).await.is_ok());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn startup_does_not_wait_for_a_file_open_for_writing() {

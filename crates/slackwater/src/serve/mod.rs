@@ -25,7 +25,7 @@ use slackwater_config::{Config, Loaded, Overrides};
 use slackwater_core::policy::DEFAULT_POLICY;
 use slackwater_proxy::access_log::{AccessLog, Switch};
 use slackwater_proxy::traces::Exporter;
-use slackwater_proxy::{Outside, Proxy, Reloaded, find};
+use slackwater_proxy::{Outside, Proxy, Reloaded, find, first_answers};
 use std::path::PathBuf;
 use std::sync::Arc;
 use written::Written;
@@ -129,6 +129,10 @@ async fn serve(
     });
     let admin_listener = admin_listener.transpose()?;
     let fleets = find(&config).await?;
+    if inherited.is_passed_on() {
+        // The predecessor serves on until this process knows what to serve, or has failed.
+        first_answers(&fleets).await?;
+    }
     // Services that had overrides in the predecessor and are no longer configured.
     let lost: Vec<_> = (outside.orders.keys())
         .filter(|name| config.services.iter().all(|service| service.name != **name))

@@ -4,6 +4,7 @@ use crate::clients::get;
 use crate::proxy::{PATIENCE, Proxy, slackwater, until};
 use crate::reload::status;
 use crate::replicas::Replica;
+use crate::upgrade::{process, successor_of};
 use core::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use slackwater_discovery::kubernetes::testing::{ApiServer, Sending, endpoint, kubeconfig, slice};
@@ -242,6 +243,53 @@ async fn a_reload_reads_the_kubeconfig_and_keeps_a_source_that_is_the_same() {
     proxy.log_line("configuration rejected");
     proxy.log_line("current-context");
     answered_by(&proxy, &["zoe"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_successor_takes_over_once_its_cluster_has_answered() {
+    let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
+    let mut server = ApiServer::start().await;
+    let address = server.address.unwrap();
+    let folder = Folder::new("successor");
+    folder.write("token", "s3cret");
+    folder.write("config", &kubeconfig(&format!("http://{address}")));
+    let file = folder.write("slackwater.toml", &config(&folder));
+    let first = pod("web-1", 1, &one);
+    let listing = tokio::spawn(async move {
+        let watch = list(&mut server, &[first]).await;
+        (server, watch)
+    });
+    let file = file.to_str().unwrap();
+    let proxy = Proxy::spawn(&["serve", "--config", file, "--admin", "127.0.0.1:0"]);
+    drop(listing.await.unwrap());
+    proxy.log_line("cannot be reached");
+    let old = process(&proxy).await;
+    proxy.signal("USR2");
+    proxy.log_line("start waits");
+    answered_by(&proxy, &["one"]).await;
+    assert_eq!(process(&proxy).await, old);
+
+    // Both processes ask again: one for what is new, the other for all.
+    let mut server = ApiServer::start_at(address).await;
+    let second = pod("web-2", 200, &two);
+    let answering = tokio::spawn(async move {
+        let mut watches = Vec::new();
+        loop {
+            let asked = server.asked().await;
+            if !asked.is_streaming_list() {
+                asked.refuse(410, "too old resource version");
+                continue;
+            }
+            let watch = asked.send(200);
+            watch.event("ADDED", &second);
+            watch.initial_events_end(200);
+            watches.push(watch);
+        }
+    });
+    let new = successor_of(&proxy, old).await;
+    answered_by(&proxy, &["two"]).await;
+    drop(new);
+    answering.abort();
 }
 
 #[tokio::test]
