@@ -34,9 +34,8 @@ type control struct {
 	// tls is nil for a plane without TLS.
 	tls *tls.Config
 	// token, if there is one, is what the field authorization must be.
-	token  string
-	server *grpc.Server
-	end    func()
+	token string
+	end   func()
 
 	mutex    sync.Mutex
 	requests []string

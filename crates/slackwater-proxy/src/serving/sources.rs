@@ -139,7 +139,14 @@ impl<'c> Sources<'c> {
                     DnsSource::new(resolver, name, probe_port, server_name, own, ttl, seed);
                 Ok(Opened::Dns(Box::new(source)))
             }
+            #[cfg(feature = "kubernetes")]
             FleetSource::Kubernetes(pods) => self.open_cluster(service, pods),
+            #[cfg(not(feature = "kubernetes"))]
+            FleetSource::Kubernetes(_) => Err(Fault::runtime(format!(
+                "fleet of service {}: this build cannot follow a cluster; discovery.kubernetes \
+                 needs one with the cargo feature kubernetes",
+                service.name
+            ))),
             FleetSource::Xds(resource) => Ok(self.open_resource(service, resource)),
         }
     }
@@ -166,21 +173,6 @@ impl Sources<'_> {
         let source = KubernetesSource::new(access, setup, seed);
         let source = source.map_err(|why| Fault::runtime(format!("{of}: {why}")))?;
         Ok(Opened::Kubernetes(Box::new(source)))
-    }
-}
-
-#[cfg(not(feature = "kubernetes"))]
-impl Sources<'_> {
-    fn open_cluster(
-        &self,
-        service: &ServiceConfig,
-        _: &slackwater_config::KubernetesService,
-    ) -> Result<Opened, Fault> {
-        Err(Fault::runtime(format!(
-            "fleet of service {}: this build cannot follow a cluster; discovery.kubernetes needs \
-             one with the cargo feature kubernetes",
-            service.name
-        )))
     }
 }
 
