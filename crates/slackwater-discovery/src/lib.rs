@@ -15,6 +15,7 @@
 //! | a file that another program keeps up to date | `file`, `file_watch` |
 //! | resources of a control plane | `xds` |
 //! | the pods of a service of a cluster (feature `kubernetes`) | `kubernetes` |
+//! | connections to clusters and control planes | `tcp` |
 //! | which addresses may be replicas | `usable` |
 //!
 //! Another kind of source (an orchestrator, a registry) needs one file here, and one key in
@@ -30,6 +31,7 @@ mod guard;
 pub mod kubernetes;
 mod schedule;
 mod subset;
+mod tcp;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod usable;

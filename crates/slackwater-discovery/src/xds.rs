@@ -12,6 +12,7 @@ mod tests;
 
 pub use plane::ControlPlane;
 
+use super::usable::sift;
 use super::{Fleet, Source};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -19,7 +20,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use plane::{Latest, Subscription};
 use rustls::pki_types::ServerName;
-use slackwater_config::{OwnAddresses, ReplicaConfig, unreachable};
+use slackwater_config::{OwnAddresses, ReplicaConfig};
 use slackwater_xds::{Assignment, Endpoint};
 use tokio::sync::watch;
 
@@ -89,24 +90,13 @@ impl XdsSource {
         let mut remarks: Vec<_> = (assignment.ignored.iter())
             .map(|ignored| format!("{ignored} is not supported and ignored"))
             .collect();
-        let mut left_out = Vec::new();
-        let mut usable = Vec::with_capacity(assignment.endpoints.len());
-        for endpoint in &assignment.endpoints {
-            let why = unreachable(endpoint.address).map(str::to_owned);
-            match why.or_else(|| self.own.why_not(endpoint.address)) {
-                Some(why) => left_out.push((endpoint.address, why)),
-                None => usable.push(*endpoint),
-            }
-        }
-        if let Some((address, why)) = left_out.first() {
-            let told = match left_out.len() {
-                1 => format!("{address} {why}"),
-                many => format!("{address} {why}; and {} more like it", many - 1),
-            };
+        let endpoints = assignment.endpoints.clone();
+        let (usable, left_out) = sift(&self.own, endpoints, |endpoint| endpoint.address);
+        if !left_out.is_empty() {
             if usable.is_empty() {
-                return Err(format!("the resource has no usable address: {told}"));
+                return Err(format!("the resource has no usable address: {left_out}"));
             }
-            remarks.push(format!("address ignored: {told}"));
+            remarks.push(format!("address ignored: {left_out}"));
         }
         for remark in remarks.iter().filter(|it| !self.remarks.contains(it)) {
             tracing::warn!(source = self.name(), "{remark}");

@@ -5,6 +5,7 @@ use super::meters;
 use super::setup::{Protocol, Setup};
 use super::wire::http1;
 use crate::command::{first_line, root};
+use crate::folder::numbered;
 use crate::loopback::http;
 use crate::loopback::ports::FreePorts;
 use crate::loopback::processes::{Process, Processes, wait_for};
@@ -135,8 +136,7 @@ impl<'a> Site<'a> {
             admin,
         };
         let name = contender.name();
-        let home = self.folder.join(format!("{name}-{}", http1.port()));
-        fs::create_dir(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+        let home = numbered(self.folder, name)?;
         let (file, text) = match contender {
             Contender::Slackwater => ("serve.toml", contenders::slackwater(&at, setup)),
             Contender::Nginx => {
@@ -244,8 +244,7 @@ impl<'a> Site<'a> {
         let [inner] = free_ports()?;
         let folder = self.folder;
         self.start_servers("nginx-served", 1, |at, log| {
-            let home = folder.join(format!("nginx-served-{}", at.port()));
-            fs::create_dir(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+            let home = numbered(folder, "nginx-served")?;
             let file = home.join("nginx.conf");
             let text = nginx_server(at, inner, &home.display().to_string(), log);
             fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;

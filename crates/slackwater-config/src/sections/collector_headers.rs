@@ -1,7 +1,8 @@
 //! Headers for the trace collector or the control plane, such as a token. They are secrets, which
 //! are neither shown nor logged.
 
-use crate::toml_reader::read_bounded;
+use super::files::{exposed, read_file_name};
+use crate::toml_reader::{Item, Reader, Remark, read_bounded};
 use http::header::{self, HeaderName, HeaderValue};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,23 @@ pub enum CollectorHeaders {
 }
 
 impl CollectorHeaders {
+    /// Returns the headers of the file that a key names. It is read once, so that mistakes are
+    /// found at the start.
+    pub(super) fn of_key(
+        reader: &mut Reader<'_>,
+        item: &Item<'_>,
+        remarks: &mut Vec<Remark>,
+    ) -> Self {
+        let Some(file) = read_file_name(reader, item) else {
+            return Self::None;
+        };
+        remarks.extend(exposed(item, &file));
+        let headers = Self::File(file);
+        let read = headers.read().map_err(|why| item.mistake(why));
+        reader.note(read);
+        headers
+    }
+
     /// Returns the current headers.
     ///
     /// # Errors

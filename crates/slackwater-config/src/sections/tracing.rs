@@ -4,7 +4,7 @@
 //! file has the section: the environment alone must not make a proxy change requests.
 
 use super::collector_headers::CollectorHeaders;
-use super::files::{exposed, file_name, read_file_name};
+use super::files::file_name;
 use super::tls::{identity_keys, read_ca, read_identity};
 use super::variables::{Variables, resource_definition};
 use crate::table::{
@@ -313,14 +313,7 @@ fn read_headers(
         let of_variable = variables.headers(field);
         return reader.note(of_variable).unwrap_or(CollectorHeaders::None);
     };
-    let Some(file) = read_file_name(reader, &item) else {
-        return CollectorHeaders::None;
-    };
-    remarks.extend(exposed(&item, &file));
-    let headers = CollectorHeaders::File(file);
-    let read = headers.read().map_err(|why| item.mistake(why));
-    reader.note(read);
-    headers
+    CollectorHeaders::of_key(reader, &item, remarks)
 }
 
 /// Reads the table `resource`, over the environment's resource attributes.

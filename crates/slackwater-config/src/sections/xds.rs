@@ -6,7 +6,7 @@
 
 use super::collector_headers::CollectorHeaders;
 use super::discovery::FleetSource;
-use super::files::{exposed, file_name, read_file_name};
+use super::files::{file_name, read_file_name};
 use super::tls::{identity_keys, read_ca, read_identity};
 use super::tracing::Endpoint;
 use super::variables::{BOOTSTRAP, Variables};
@@ -89,7 +89,10 @@ pub(super) fn read_xds(
     let server = reader.take("xds.server");
     let server_at = server.as_ref().map(|item| item.definition.clone());
     let server = server.and_then(|item| reader.note(read_server(&item)));
-    let headers = read_headers(reader, remarks);
+    let headers = match reader.take("xds.headers_file") {
+        Some(item) => CollectorHeaders::of_key(reader, &item, remarks),
+        None => CollectorHeaders::None,
+    };
     let ca = reader.take("xds.ca");
     let ca = ca.and_then(|item| read_ca(reader, &item));
     let identity = read_identity(reader, "xds", remarks).ok().flatten();
@@ -225,20 +228,6 @@ fn read_server(item: &Item<'_>) -> Result<Endpoint, Mistake> {
             "is no address of a control plane, expected {SERVER_EXPECTED}, with http:// or https:// and without a user, a path or a query"
         ))
     })
-}
-
-fn read_headers(reader: &mut Reader<'_>, remarks: &mut Vec<Remark>) -> CollectorHeaders {
-    let Some(item) = reader.take("xds.headers_file") else {
-        return CollectorHeaders::None;
-    };
-    let Some(file) = read_file_name(reader, &item) else {
-        return CollectorHeaders::None;
-    };
-    remarks.extend(exposed(&item, &file));
-    let headers = CollectorHeaders::File(file);
-    let read = headers.read().map_err(|why| item.mistake(why));
-    reader.note(read);
-    headers
 }
 
 /// Reads a bootstrap file and the files that it names.

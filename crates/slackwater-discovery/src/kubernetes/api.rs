@@ -6,6 +6,7 @@
 //! is quoted, and cut.
 
 use super::slices::Object;
+use crate::tcp;
 use bytes::Bytes;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
@@ -17,11 +18,9 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use slackwater_config::ClusterAccess;
 use slackwater_config::tls::HttpVersion;
-use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -41,7 +40,6 @@ const QUOTE_MAX: usize = 300;
 /// A peer that disappeared is noticed after half a minute.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-const KEEPALIVE_PROBES: u32 = 3;
 
 const OWN_NAME: HeaderValue =
     HeaderValue::from_static(concat!("slackwater/", env!("CARGO_PKG_VERSION")));
@@ -241,13 +239,7 @@ fn quoted(said: &str) -> String {
 /// Connects over TCP, and with TLS if the server's URL wants it.
 async fn dial(access: Arc<ClusterAccess>) -> io::Result<Box<dyn Stream>> {
     let server = &access.server;
-    let stream = TcpStream::connect((server.host(), server.port())).await?;
-    stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new()
-        .with_time(KEEPALIVE)
-        .with_interval(KEEPALIVE_INTERVAL)
-        .with_retries(KEEPALIVE_PROBES);
-    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+    let stream = tcp::connect(server, KEEPALIVE, KEEPALIVE_INTERVAL).await?;
     if !server.is_secure() {
         return Ok(Box::new(stream));
     }

@@ -1,5 +1,6 @@
 //! A connection to the control plane: TCP, TLS if the URL says so, HTTP/2.
 
+use crate::tcp;
 use bytes::Bytes;
 use core::convert::Infallible;
 use core::time::Duration;
@@ -9,9 +10,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use slackwater_config::tls::HttpVersion;
 use slackwater_config::{Endpoint, XdsSettings};
-use socket2::{SockRef, TcpKeepalive};
 use std::io;
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 /// The body of the one request on a connection.
@@ -21,7 +20,6 @@ pub(super) type RequestBody = Channel<Bytes, Infallible>;
 /// between its further checks. A machine that is gone is noticed within a minute.
 const TCP_IDLE: Duration = Duration::from_secs(30);
 const TCP_INTERVAL: Duration = Duration::from_secs(10);
-const TCP_CHECKS: u32 = 3;
 
 /// Time between pings, and patience for their answers. Servers of gRPC-Go end a connection whose
 /// client sends pings more often than every five minutes.
@@ -41,13 +39,7 @@ pub(super) async fn connect(settings: &XdsSettings) -> Result<SendRequest<Reques
 }
 
 async fn open(settings: &XdsSettings, server: &Endpoint) -> io::Result<SendRequest<RequestBody>> {
-    let stream = TcpStream::connect((server.host(), server.port())).await?;
-    stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new()
-        .with_time(TCP_IDLE)
-        .with_interval(TCP_INTERVAL)
-        .with_retries(TCP_CHECKS);
-    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+    let stream = tcp::connect(server, TCP_IDLE, TCP_INTERVAL).await?;
     if !server.is_secure() {
         return speak(TokioIo::new(stream)).await;
     }

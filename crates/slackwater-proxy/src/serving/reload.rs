@@ -192,9 +192,8 @@ impl Proxy {
         before: &[ServiceParts],
         tls: &Tls,
     ) -> Result<Vec<NewService>, Fault> {
-        let asks_alike = self.config.dns == next.dns
-            && self.config.kubernetes == next.kubernetes
-            && self.config.own_addresses() == next.own_addresses();
+        let asks_alike =
+            self.config.dns == next.dns && self.config.own_addresses() == next.own_addresses();
         let is_same_plane = self.config.xds == next.xds;
         let mut sources = Sources::new(next);
         sources.share(before.iter().map(|old| &*old.discovery));
@@ -224,7 +223,8 @@ impl Proxy {
             let feed = if may_stay && !is_of_cluster(service) {
                 Feed::Same(Arc::clone(&old.discovery))
             } else {
-                // A cluster's credentials are in other files, so they are read to be compared.
+                // A cluster's credentials are in other files: they are read, and compared with all
+                // else that a source of pods is made from.
                 let opened = sources.open(service)?;
                 if may_stay && opened.is_followed_by(&old.discovery) {
                     Feed::Same(Arc::clone(&old.discovery))

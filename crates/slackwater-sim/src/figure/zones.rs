@@ -195,8 +195,8 @@ fn table(played: &[Played]) -> Table {
             played.cell.step.clone(),
             played.cell.param.clone(),
             played.cell.policy.name.clone(),
-            number(latency_ms(run, 0.5)),
-            number(latency_ms(run, 0.99)),
+            number(p50(run)),
+            number(p99(run)),
             number(abroad(run)),
         ]
     });
