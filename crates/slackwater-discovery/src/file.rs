@@ -109,7 +109,7 @@ mod tests {
         let (source, first) =
             FileSource::open(file, NonZeroU16::new(9000), None, own()).expect("valid");
         let fleets = watch::Sender::default();
-        let discovery = Discovery::follow("web", source, whole(), Some(first), fleets);
+        let discovery = Discovery::follow("web", source, whole(), Some(first.into()), fleets);
         let fleets = discovery.fleets().subscribe();
         Rig {
             folder,

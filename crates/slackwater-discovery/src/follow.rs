@@ -27,6 +27,8 @@ const NAMED_MAX: usize = 8;
 #[derive(Debug)]
 pub struct Discovery {
     fleets: watch::Sender<Arc<Fleet>>,
+    /// The list that was accepted last, of which the fleet is the subset.
+    lists: watch::Receiver<Arc<Fleet>>,
     states: watch::Receiver<SourceState>,
     /// The control plane, and the resource's name.
     plane: Option<(ControlPlane, String)>,
@@ -49,15 +51,15 @@ pub struct Rules {
 
 impl Discovery {
     /// A fleet that does not change by itself: the subset of this list.
-    pub fn list(list: &Fleet, subset: &Subset, fleets: watch::Sender<Arc<Fleet>>) -> Self {
-        publish(&fleets, subset_of(list, subset));
+    pub fn of_list(list: Fleet, subset: &Subset, fleets: watch::Sender<Arc<Fleet>>) -> Self {
+        publish(&fleets, subset_of(&list, subset));
         let state = SourceState {
             source: "list".to_owned(),
-            listed: list.len(),
             ..SourceState::default()
         };
         Self {
             fleets,
+            lists: watch::channel(Arc::new(list)).1,
             states: watch::channel(state).1,
             plane: None,
             is_awaited: false,
@@ -68,27 +70,21 @@ impl Discovery {
     }
 
     /// Follows a source from now on. Until the first list is accepted, the fleet is that of
-    /// `first`, a list that the source has returned already, or else the current value of `fleets`.
-    /// Needs a tokio runtime. `service` is for the log.
+    /// `first`, a list that this source or the one before has returned already, or else the current
+    /// value of `fleets`. Needs a tokio runtime. `service` is for the log.
     pub fn follow(
         service: &str,
         source: impl Source,
         rules: Rules,
-        first: Option<Fleet>,
+        first: Option<Arc<Fleet>>,
         fleets: watch::Sender<Arc<Fleet>>,
     ) -> Self {
-        let listed = first.as_ref().map_or(0, Fleet::len);
-        let first = match first {
-            Some(first) => {
-                publish(&fleets, subset_of(&first, &rules.subset));
-                Arc::new(first)
-            }
-            None => Arc::clone(&fleets.borrow()),
-        };
+        let first = first.unwrap_or_else(|| Arc::clone(&fleets.borrow()));
+        publish(&fleets, subset_of(&first, &rules.subset));
+        let (list_sender, lists) = watch::channel(Arc::clone(&first));
         let (state_sender, states) = watch::channel(SourceState {
             source: source.name(),
             answered_at: source.opened_at(),
-            listed,
             ..SourceState::default()
         });
         let follower = Follower {
@@ -96,10 +92,12 @@ impl Discovery {
             guard: Guard::new(rules.guard, first),
             subset: rules.subset,
             fleets: fleets.clone(),
+            lists: list_sender,
             states: state_sender,
         };
         Self {
             fleets,
+            lists,
             states,
             plane: source.control_plane(),
             is_awaited: source.is_awaited(),
@@ -115,10 +113,11 @@ impl Discovery {
         service: &str,
         source: KubernetesSource,
         rules: Rules,
+        first: Option<Arc<Fleet>>,
         fleets: watch::Sender<Arc<Fleet>>,
     ) -> Self {
         let basis = Some(source.basis().clone());
-        let mut discovery = Self::follow(service, source, rules, None, fleets);
+        let mut discovery = Self::follow(service, source, rules, first, fleets);
         discovery.basis = basis;
         discovery
     }
@@ -156,10 +155,16 @@ impl Discovery {
         Arc::clone(&self.fleets.borrow())
     }
 
+    /// The list that was accepted last, of which the fleet is the subset.
+    pub fn list(&self) -> Arc<Fleet> {
+        Arc::clone(&self.lists.borrow())
+    }
+
     /// The outcome of the last list.
     pub fn state(&self) -> SourceState {
         let plane = self.plane.as_ref();
         SourceState {
+            listed: self.lists.borrow().len(),
             xds: plane.map(|(plane, resource)| plane.state(resource)),
             ..self.states.borrow().clone()
         }
@@ -206,6 +211,7 @@ struct Follower {
     guard: Guard,
     subset: Subset,
     fleets: watch::Sender<Arc<Fleet>>,
+    lists: watch::Sender<Arc<Fleet>>,
     states: watch::Sender<SourceState>,
 }
 
@@ -216,15 +222,16 @@ impl Follower {
             match told {
                 Ok(fleet) => {
                     let verdict = self.guard.offer(Instant::now(), fleet);
-                    self.answered();
                     self.act_on(verdict);
+                    // A start that waits for the answer finds the fleet.
+                    self.answered();
                 }
                 Err(why) => {
+                    self.guard.forget_waiting();
+                    self.fail(&why);
                     if source.has_answered() {
                         self.answered();
                     }
-                    self.guard.forget_waiting();
-                    self.fail(&why);
                 }
             }
         }
@@ -257,17 +264,12 @@ impl Follower {
     fn act_on(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Kept(why) => return self.fail(&why),
-            // After a reload, the same list may have another subset.
             Verdict::Same | Verdict::Taken => {
                 let list = self.guard.fleet();
+                self.lists.send_replace(Arc::clone(list));
                 let before = publish(&self.fleets, subset_of(list, &self.subset));
-                self.states.send_if_modified(|state| {
-                    let is_changed = before.is_some() || state.listed != list.len();
-                    state.listed = list.len();
-                    state.changes += u64::from(before.is_some());
-                    is_changed
-                });
                 if let Some(before) = before {
+                    self.states.send_modify(|state| state.changes += 1);
                     self.log_change(&before, &self.fleets.borrow());
                 }
             }
@@ -449,7 +451,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_static_list_counts_as_reported() {
         let all = Subset::random(0, 0);
-        let discovery = Discovery::list(&fleet(&[1, 2]), &all, holding(&[]));
+        let discovery = Discovery::of_list(fleet(&[1, 2]), &all, holding(&[]));
         discovery.spoken().await;
         assert_eq!(discovery.fleet().len(), 2);
         assert_eq!(discovery.state().source, "list");
@@ -470,7 +472,7 @@ mod tests {
             subset,
         };
         let all: Vec<u8> = (1..=20).collect();
-        let first = Some(fleet(&all));
+        let first = Some(Arc::new(fleet(&all)));
         let discovery = Discovery::follow("web", Told(told), rules, first, holding(&[]));
         let used = discovery.fleet();
         assert_eq!((used.len(), discovery.state().listed), (2, 20));
@@ -487,19 +489,29 @@ mod tests {
         assert_eq!((discovery.fleet().len(), discovery.state().listed), (2, 28));
     }
 
-    /// As after a reload that changes only the subset.
+    /// As after a reload that changes only the subset: it is taken from the whole list at once, and
+    /// the next list is compared with the whole one.
     #[tokio::test(start_paused = true)]
-    async fn another_subset_of_the_same_list_is_published() {
+    async fn a_successor_begins_with_the_whole_list() {
+        let all: Vec<u8> = (1..=20).collect();
+        let (say, before) = followed(GuardSettings::default());
+        say.send(Ok(fleet(&all))).expect("heard");
+        until(&before, |state| state.answered_at.is_some()).await;
         let (say, told) = mpsc::unbounded_channel();
         let rules = Rules {
-            guard: GuardSettings::default(),
+            guard: GuardSettings {
+                keep_share: Quantile::from_millionths(500_000).expect("a share"),
+                ..GuardSettings::default()
+            },
             subset: Subset::random(2, 1),
         };
-        let before = holding(&[1, 2, 3, 4]);
-        let discovery = Discovery::follow("web", Told(told), rules, None, before);
-        say.send(Ok(fleet(&[1, 2, 3, 4]))).expect("heard");
-        until(&discovery, |state| state.listed == 4).await;
-        assert_eq!(discovery.fleet().len(), 2);
+        let fleets = before.fleets().clone();
+        let after = Discovery::follow("web", Told(told), rules, Some(before.list()), fleets);
+        assert_eq!((after.fleet().len(), after.state().listed), (2, 20));
+        let part = Fleet::new(after.fleet().replicas().iter().cloned());
+        say.send(Ok(part)).expect("heard");
+        until(&after, |state| state.failures == 1).await;
+        assert_eq!(after.state().listed, 20);
     }
 
     #[test]

@@ -77,6 +77,7 @@ impl XdsSource {
             };
             if let Some((number, report)) = report {
                 self.delivered = number;
+                self.has_answered |= report.is_ok();
                 return report.and_then(|assignment| self.fleet(&assignment));
             }
             if self.latest.changed().await.is_err() {

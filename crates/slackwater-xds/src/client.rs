@@ -46,6 +46,9 @@ pub const NACK_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The longest text of a NACK, in bytes.
 const NACK_BYTES_MAX: usize = 4096;
 
+/// The longest reason of a failure, in bytes: parts of it may be the control plane's own.
+const WHY_BYTES_MAX: usize = 1024;
+
 /// The most mistakes that a NACK names.
 const MISTAKES_NAMED_MAX: usize = 8;
 
@@ -223,7 +226,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Fails if it is no response: then the owner ends the stream.
+    /// Fails if it is no response, or one too many before answers: then the owner ends the stream.
     pub fn received(&mut self, now: Duration, message: Bytes) -> Result<(), String> {
         let Some(stream) = &mut self.stream else {
             return Ok(());
@@ -276,8 +279,12 @@ impl Client {
         }
         let wait = self.nack_wait();
         if let Some(stream) = &mut self.stream {
-            stream.held_until = wait.map(|wait| now.saturating_add(wait));
-            stream.outgoing.answer(response.nonce, rejection);
+            // Responses that come while a NACK waits don't prolong the wait: requests wait, too.
+            let held_until = |wait| now.saturating_add(wait);
+            stream.held_until = wait.map(|wait| stream.held_until.unwrap_or(held_until(wait)));
+            stream
+                .outgoing
+                .answer(self.mode, response.nonce, rejection)?;
         }
         Ok(())
     }
@@ -382,7 +389,7 @@ impl Client {
             Mode::StateOfTheWorld => {
                 // Without a version, the control plane sends everything. It must, if anything is
                 // not known.
-                let is_complete = self.subscriptions.values().all(|it| it.known.is_some());
+                let is_complete = self.subscriptions.values().all(|it| it.current().is_some());
                 let version = if stream.outgoing.is_first() && !is_complete {
                     ""
                 } else {
@@ -396,7 +403,7 @@ impl Client {
                     .subscriptions
                     .iter()
                     .filter_map(|(name, subscription)| {
-                        let known = subscription.known.as_ref()?;
+                        let known = subscription.current()?;
                         Some((name.clone(), known.version.clone()))
                     });
                 stream.outgoing.difference(&self.node, known)
@@ -423,7 +430,7 @@ impl Client {
 fn failed(name: &str, why: &str) -> Report {
     Report::Failed {
         name: name.to_owned(),
-        why: why.to_owned(),
+        why: why[..why.floor_char_boundary(WHY_BYTES_MAX)].to_owned(),
         has_answered: true,
     }
 }

@@ -36,6 +36,7 @@ pub use backoff::Backoff;
 pub use bootstrap::Bootstrap;
 pub use client::{Client, Mode, Report};
 pub use node::{Locality, Node};
+pub use response::shown;
 
 /// Type URL of the resources of EDS.
 pub const EDS_TYPE: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";

@@ -15,6 +15,15 @@ use std::collections::BTreeSet;
 /// The most resources of a response.
 pub(crate) const RESOURCES_MAX: usize = 4096;
 
+/// The longest nonce or version, in bytes. Both are kept, and sent back whole.
+const TOKEN_BYTES_MAX: usize = 1024;
+
+/// The longest part of the control plane's own message that is shown, in characters.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// The longest time to live, in seconds: 10,000 years, protobuf's own bound.
+const TTL_SECONDS_MAX: u64 = 315_576_000_000;
+
 /// Type URL of the wrapper that gives a resource of a state-of-the-world response a name, a version
 /// and a time to live.
 const WRAPPER_TYPE: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
@@ -74,6 +83,16 @@ impl Response {
             DiscoveryResponse::decode(message).map(Parts::from)
         }
         .map_err(no_response)?;
+        let versions = parts.resources.iter().map(|it| ("version", &it.version));
+        let tokens = [("nonce", &parts.head.nonce), ("version", &parts.version)];
+        for (what, token) in tokens.into_iter().chain(versions) {
+            if token.len() > TOKEN_BYTES_MAX {
+                return Err(format!(
+                    "a {what} has {} bytes, expected at most {TOKEN_BYTES_MAX}",
+                    token.len()
+                ));
+            }
+        }
         let mut response = Self {
             type_url: parts.head.type_url,
             nonce: parts.head.nonce,
@@ -100,7 +119,10 @@ impl Response {
         let errors = parts.errors.into_iter();
         response.errors = errors
             .filter_map(|error| Some((error.resource_name?.name, error.error_detail?)))
-            .map(|(name, status)| (name, format!("{} (code {})", status.message, status.code)))
+            .map(|(name, status)| {
+                let message = shown(&status.message);
+                (name, format!("{message} (code {})", status.code))
+            })
             .collect();
         Ok(response)
     }
@@ -184,7 +206,10 @@ impl Item {
         } = resource;
         let ttl = match ttl {
             None => None,
-            Some(ttl) => Some(span(ttl).ok_or("has a ttl that is not a positive duration")?),
+            Some(ttl) => Some(
+                span(ttl)
+                    .ok_or("has a ttl that is not a positive duration of at most 10,000 years")?,
+            ),
         };
         let assignment = match any {
             None if name.is_empty() => return Err("has neither a name nor a resource".to_owned()),
@@ -217,8 +242,17 @@ impl Item {
     }
 }
 
+/// The part of the control plane's own message that is shown: one line of bounded length.
+pub fn shown(message: &str) -> String {
+    let line = message.chars().filter(|it| !it.is_control());
+    line.take(MESSAGE_CHARS_MAX).collect()
+}
+
 fn span(duration: messages::Duration) -> Option<Duration> {
     let seconds = u64::try_from(duration.seconds).ok()?;
+    if seconds > TTL_SECONDS_MAX {
+        return None;
+    }
     let nanos = u32::try_from(duration.nanos).ok()?;
     let span = Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()))?;
     (!span.is_zero()).then_some(span)

@@ -320,9 +320,12 @@ fn read_file(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
 
 /// Reads the name of a resource, which is any text to everybody but the control plane.
 fn read_resource_name(item: &Item<'_>) -> Result<String, Mistake> {
-    const EXPECTED: &str = "the name of an EDS resource, from 1 to 1024 bytes of text";
+    const EXPECTED: &str = "the name of one EDS resource, from 1 to 1024 bytes of text";
     let written = item.read(|value| text(value, EXPECTED), EXPECTED)?;
-    let fits = (1..=1024).contains(&written.len()) && !written.chars().any(char::is_control);
+    // To subscribe to `*` is to subscribe to all.
+    let fits = (1..=1024).contains(&written.len())
+        && !written.chars().any(char::is_control)
+        && written != "*";
     if fits {
         return Ok(written.to_owned());
     }

@@ -422,7 +422,10 @@ mod tests {
             let why = load(&format!("{SERVICE}{section}\n")).expect_err("wrong");
             assert!(why.contains(told), "{why}");
         }
-        let why = load(&SERVICE.replace("\"web\"\n[[", "\"\"\n[[")).expect_err("no name");
-        assert!(why.contains("discovery.xds: is no name"), "{why}");
+        for name in ["", "*", "a\\u0000"] {
+            let service = SERVICE.replace("\"web\"\n[[", &format!("\"{name}\"\n[["));
+            let why = load(&service).expect_err("no name");
+            assert!(why.contains("discovery.xds: is no name"), "{why}");
+        }
     }
 }

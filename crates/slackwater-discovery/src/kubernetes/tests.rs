@@ -500,6 +500,7 @@ async fn a_source_is_followed_like_another_one_if_all_that_it_depends_on_is_the_
         "web",
         source(&text, &settings(), &replica, 7, 80),
         crate::testing::whole(),
+        None,
         holding(&[1]),
     );
     let like = |text: &str, settings, replica: &ReplicaSettings, port, own| {
@@ -538,8 +539,8 @@ async fn a_source_is_followed_like_another_one_if_all_that_it_depends_on_is_the_
         ..settings()
     };
     assert!(!like(&text, ignoring, &replica, 7, 80));
-    let other = Discovery::list(
-        &Fleet::default(),
+    let other = Discovery::of_list(
+        Fleet::default(),
         &crate::testing::whole().subset,
         holding(&[1]),
     );

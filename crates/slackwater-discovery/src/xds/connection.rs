@@ -6,12 +6,14 @@ use core::convert::Infallible;
 use core::time::Duration;
 use http_body_util::channel::Channel;
 use hyper::client::conn::http2::{self, SendRequest};
-use hyper::rt::{Read, Write};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use slackwater_config::tls::HttpVersion;
 use slackwater_config::{Endpoint, XdsSettings};
 use std::io;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
+use tokio_util::io::InspectReader;
 
 /// The body of the one request on a connection.
 pub(super) type RequestBody = Channel<Bytes, Infallible>;
@@ -29,7 +31,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes that may be on the way.
 const WINDOW_BYTES: u32 = 1 << 20;
 
-/// Opens a connection, without a deadline.
+/// Opens a connection, without a deadline. It is open once the first bytes of the peer's HTTP/2 have
+/// come: a peer that only accepts TCP has not answered.
 pub(super) async fn connect(settings: &XdsSettings) -> Result<SendRequest<RequestBody>, String> {
     let Some(server) = &settings.server else {
         return Err("no server is configured".to_owned());
@@ -41,7 +44,7 @@ pub(super) async fn connect(settings: &XdsSettings) -> Result<SendRequest<Reques
 async fn open(settings: &XdsSettings, server: &Endpoint) -> io::Result<SendRequest<RequestBody>> {
     let stream = tcp::connect(server, TCP_IDLE, TCP_INTERVAL).await?;
     if !server.is_secure() {
-        return speak(TokioIo::new(stream)).await;
+        return speak(stream).await;
     }
     let client = settings.tls.read();
     let client = client.map_err(|flaw| io::Error::other(flaw.to_string()))?;
@@ -50,20 +53,30 @@ async fn open(settings: &XdsSettings, server: &Endpoint) -> io::Result<SendReque
     if secured.get_ref().1.alpn_protocol() != Some(HttpVersion::Http2.alpn()) {
         return Err(io::Error::other("it did not agree on HTTP/2 (ALPN h2)"));
     }
-    speak(TokioIo::new(secured)).await
+    speak(secured).await
 }
 
 async fn speak<S>(stream: S) -> io::Result<SendRequest<RequestBody>>
 where
-    S: Read + Write + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let (hears, heard) = oneshot::channel();
+    let mut hears = Some(hears);
+    let stream = InspectReader::new(stream, move |bytes| {
+        if !bytes.is_empty()
+            && let Some(hears) = hears.take()
+        {
+            // The attempt may be over.
+            let _ = hears.send(());
+        }
+    });
     let handshake = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .handshake(stream)
+        .handshake(TokioIo::new(stream))
         .await;
     let (sender, connection) = handshake.map_err(io::Error::other)?;
     // It ends when the sender and the stream are dropped.
@@ -73,5 +86,7 @@ where
             tracing::debug!(cause, "connection to the control plane lost: {error}");
         }
     });
+    let heard = heard.await;
+    heard.map_err(|_| io::Error::other("it closed the connection before it said anything"))?;
     Ok(sender)
 }

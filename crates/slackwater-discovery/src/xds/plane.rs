@@ -194,6 +194,14 @@ impl ControlPlane {
         }
     }
 
+    /// Reports to the sources of a resource, as the task does.
+    #[cfg(test)]
+    pub(super) fn tell(&self, resource: &str, report: Report) {
+        let resources = self.0.shared.resources();
+        let resource = resources.get(resource).expect("subscribed to");
+        resource.latest.send_modify(|latest| latest.take(report));
+    }
+
     pub(super) fn subscribe(&self, name: &str) -> (Subscription, watch::Receiver<Latest>) {
         let shared = &self.0.shared;
         let mut resources = shared.resources();

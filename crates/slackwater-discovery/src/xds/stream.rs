@@ -17,7 +17,7 @@ use hyper::client::conn::http2::SendRequest;
 use percent_encoding::percent_decode;
 use slackwater_config::XdsSettings;
 use slackwater_xds::frame::{Frames, framed};
-use slackwater_xds::{ADS_PATH, DELTA_ADS_PATH, Mode};
+use slackwater_xds::{ADS_PATH, DELTA_ADS_PATH, Mode, shown};
 use tokio::time::timeout;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -28,9 +28,6 @@ const OWN_NAME: HeaderValue =
 
 /// Longest time that the control plane may leave a request unread.
 const SEND_MAX: Duration = Duration::from_secs(20);
-
-/// The longest part of the control plane's own message that is shown, in characters.
-const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Why a stream has ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -197,9 +194,7 @@ fn described(error: &hyper::Error) -> Ended {
 fn status(fields: &HeaderMap) -> Ended {
     let text = |name: &HeaderName| {
         let value = fields.get(name).map(HeaderValue::as_bytes);
-        let decoded = percent_decode(value.unwrap_or_default()).decode_utf8_lossy();
-        let shown = decoded.chars().filter(|it| !it.is_control());
-        shown.take(MESSAGE_CHARS_MAX).collect::<String>()
+        shown(&percent_decode(value.unwrap_or_default()).decode_utf8_lossy())
     };
     let (code, message) = (text(&GRPC_STATUS), text(&GRPC_MESSAGE));
     match (code.as_str(), message.is_empty()) {

@@ -5,7 +5,8 @@ use crate::Discovery;
 use crate::testing::{holding, whole};
 use core::net::IpAddr;
 use slackwater_config::XdsSettings;
-use slackwater_xds::Node;
+use slackwater_xds::{Node, Report};
+use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
@@ -120,4 +121,37 @@ async fn a_server_that_speaks_something_else_is_a_failure() {
     });
     let why = source.next().await.expect_err("no HTTP/2");
     assert!(why.contains("the control plane"), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_accepts_and_says_nothing_has_not_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("bound");
+    let plane = plane(Some(&format!("http://{address}")));
+    let mut source = source(&plane, "web");
+    for _ in 0..3 {
+        let why = source.next().await.expect_err("silence");
+        assert_eq!(why, "the control plane did not answer within 10s");
+        assert!(!source.has_answered());
+        assert!(!plane.state("web").is_connected);
+    }
+}
+
+#[tokio::test]
+async fn a_first_resource_without_usable_addresses_is_an_answer() {
+    let plane = plane(None);
+    let mut source = source(&plane, "web");
+    let assignment = Assignment {
+        endpoints: vec![endpoint([127, 0, 0, 1], 8080)],
+        ..Assignment::default()
+    };
+    let report = Report::Accepted {
+        name: "web".to_owned(),
+        version: "1".to_owned(),
+        assignment: Arc::new(assignment),
+    };
+    plane.tell("web", report);
+    let why = source.next().await.expect_err("the proxy itself");
+    assert!(why.contains("no usable address"), "{why}");
+    assert!(source.has_answered());
 }

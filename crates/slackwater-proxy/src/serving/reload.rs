@@ -46,17 +46,15 @@ pub struct Reloaded {
 enum Feed {
     /// Unchanged.
     Same(Arc<Discovery>),
-    /// Another source, or other rules, from the moment when the configuration takes effect. Until
-    /// then, the fleet stays as it was.
-    Changed(Box<Opened>, watch::Sender<Arc<Fleet>>),
+    /// Another source, or other rules, in place of the one before from the moment when the
+    /// configuration takes effect.
+    Changed(Box<Opened>, Arc<Discovery>),
 }
 
 impl Feed {
     fn fleets(&self) -> watch::Receiver<Arc<Fleet>> {
-        match self {
-            Self::Same(discovery) => discovery.fleets().subscribe(),
-            Self::Changed(_, fleets) => fleets.subscribe(),
-        }
+        let (Self::Same(discovery) | Self::Changed(_, discovery)) = self;
+        discovery.fleets().subscribe()
     }
 }
 
@@ -125,7 +123,7 @@ impl Proxy {
             }
             let discovery = match service.feed {
                 Feed::Same(discovery) => discovery,
-                Feed::Changed(opened, fleets) => Arc::new(opened.follow(settings, fleets)),
+                Feed::Changed(opened, old) => Arc::new(opened.follow(settings, Some(&old))),
             };
             sources.push(ServiceSource {
                 number: kept.map_or_else(next_number, |kept| kept.number),
@@ -205,7 +203,7 @@ impl Proxy {
                 .position(|old| old.config.name == service.name);
             let Some((place, old)) = old.and_then(|place| Some((place, before.get(place)?))) else {
                 let opened = sources.open(service)?;
-                let discovery = Arc::new(opened.follow(service, watch::Sender::default()));
+                let discovery = Arc::new(opened.follow(service, None));
                 // A new service waits for its first fleet, so that its first requests find
                 // replicas.
                 to_hear.push(Arc::clone(&discovery));
@@ -229,7 +227,7 @@ impl Proxy {
                 if may_stay && opened.is_followed_by(&old.discovery) {
                     Feed::Same(Arc::clone(&old.discovery))
                 } else {
-                    Feed::Changed(Box::new(opened), old.discovery.fleets().clone())
+                    Feed::Changed(Box::new(opened), Arc::clone(&old.discovery))
                 }
             };
             let stays = self.stays(old, service, next);

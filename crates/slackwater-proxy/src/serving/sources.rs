@@ -177,27 +177,25 @@ impl Sources<'_> {
 }
 
 impl Opened {
-    /// Follows the source from now on. `fleets` holds the fleet until the source reports; lists and
-    /// files do so immediately.
-    pub(crate) fn follow(
-        self,
-        service: &ServiceConfig,
-        fleets: watch::Sender<Arc<Fleet>>,
-    ) -> Discovery {
+    /// Follows the source from now on, in place of the one before, if there is any. Until the source
+    /// reports, the list of before is kept; lists and files report immediately.
+    pub(crate) fn follow(self, service: &ServiceConfig, before: Option<&Discovery>) -> Discovery {
         let rules = Rules {
             guard: service.discovery.guard,
             subset: service.subset.subset(process_seed()),
         };
         let name = &service.name;
+        let list = before.map(Discovery::list);
+        let fleets = before.map_or_else(watch::Sender::default, |it| it.fleets().clone());
         match self {
-            Self::List(list) => Discovery::list(&list, &rules.subset, fleets),
+            Self::List(list) => Discovery::of_list(list, &rules.subset, fleets),
             Self::File(source, first) => {
-                Discovery::follow(name, *source, rules, Some(first), fleets)
+                Discovery::follow(name, *source, rules, Some(Arc::new(first)), fleets)
             }
-            Self::Dns(source) => Discovery::follow(name, *source, rules, None, fleets),
+            Self::Dns(source) => Discovery::follow(name, *source, rules, list, fleets),
             #[cfg(feature = "kubernetes")]
-            Self::Kubernetes(source) => Discovery::follow_pods(name, *source, rules, fleets),
-            Self::Xds(source) => Discovery::follow(name, *source, rules, None, fleets),
+            Self::Kubernetes(source) => Discovery::follow_pods(name, *source, rules, list, fleets),
+            Self::Xds(source) => Discovery::follow(name, *source, rules, list, fleets),
         }
     }
 
@@ -226,7 +224,7 @@ pub async fn find(config: &Config) -> Result<Vec<Arc<Discovery>>, Fault> {
     let mut found = Vec::with_capacity(config.services.len());
     for service in &config.services {
         let opened = sources.open(service)?;
-        found.push(Arc::new(opened.follow(service, watch::Sender::default())));
+        found.push(Arc::new(opened.follow(service, None)));
     }
     wait_for_fleets(&found).await;
     Ok(found)
@@ -263,7 +261,7 @@ pub(crate) async fn wait_for_fleets(found: &[Arc<Discovery>]) {
 pub fn lists(config: &Config) -> Vec<Arc<Discovery>> {
     let list = |service: &ServiceConfig| {
         let list = Opened::List(Fleet::new(service.replicas.iter().cloned()));
-        Arc::new(list.follow(service, watch::Sender::default()))
+        Arc::new(list.follow(service, None))
     };
     config.services.iter().map(list).collect()
 }

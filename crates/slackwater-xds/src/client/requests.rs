@@ -1,5 +1,6 @@
 //! What is to be sent on a stream, and the messages made of it.
 
+use super::Mode;
 use crate::EDS_TYPE;
 use crate::messages::{DeltaDiscoveryRequest, DiscoveryRequest, Status};
 use crate::node::Node;
@@ -8,6 +9,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Code `INVALID_ARGUMENT` of gRPC, which a NACK has.
 const INVALID_ARGUMENT: i32 = 3;
+
+/// The most incremental responses that wait for their answers.
+const ANSWERS_MAX: usize = 64;
 
 /// What is to be sent.
 #[derive(Debug)]
@@ -49,9 +53,28 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn answer(&mut self, nonce: String, rejection: Option<String>) {
+    /// The answer to a response. In the state of the world, a response makes those before it
+    /// obsolete, so that only the last one is answered.
+    ///
+    /// # Errors
+    ///
+    /// Fails if too many answers wait.
+    pub(super) fn answer(
+        &mut self,
+        mode: Mode,
+        nonce: String,
+        rejection: Option<String>,
+    ) -> Result<(), String> {
+        if mode == Mode::StateOfTheWorld {
+            self.answers.clear();
+        } else if self.answers.len() >= ANSWERS_MAX {
+            return Err(format!(
+                "it sent more than {ANSWERS_MAX} responses after one that was rejected"
+            ));
+        }
         self.nonce.clone_from(&nonce);
         self.answers.push_back((nonce, rejection));
+        Ok(())
     }
 
     /// The next request of the state of the world: all names, and the last accepted version.

@@ -44,6 +44,11 @@ impl Subscription {
         self.due_at = Some(now + patience);
     }
 
+    /// What is known and has not expired: the control plane need not send it again.
+    pub(super) fn current(&self) -> Option<&Known> {
+        self.known.as_ref().filter(|known| !known.is_expired)
+    }
+
     pub(super) fn deadline(&self) -> Option<Duration> {
         let expires_at = self.known.as_ref().and_then(|known| known.expires_at);
         self.due_at.into_iter().chain(expires_at).min()

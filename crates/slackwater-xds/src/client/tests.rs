@@ -291,6 +291,99 @@ fn a_response_that_is_rejected_again_is_answered_later_each_time() {
     }
 }
 
+/// Requests wait with the NACK, so a control plane that goes on sending must not hold them for ever.
+#[test]
+fn rejections_do_not_prolong_a_wait() {
+    let mut machine = Machine::new(Mode::StateOfTheWorld);
+    machine.step(&Subscribe("web"));
+    machine.step(&Open);
+    machine.step(&Answer("2", "a", &["web:0"]));
+    for nonce in ["b", "c", "d"] {
+        assert!(!machine.step(&Answer("2", nonce, &["web:0"])).is_empty());
+        assert_eq!(machine.client.deadline(), Some(Duration::from_secs(1001)));
+        machine.now += Duration::from_millis(100);
+    }
+    machine.step(&Subscribe("api"));
+    let sent = machine.step(&Wait(1));
+    let nack = format!("v nd api,web NACK 3: web: {BAD_PORT}");
+    assert_eq!(sent, [nack], "the last one alone");
+}
+
+#[test]
+fn incremental_answers_that_wait_are_few() {
+    let mut machine = Machine::new(Mode::Incremental);
+    machine.step(&Subscribe("web"));
+    machine.step(&Open);
+    machine.step(&Answer("2", "a", &["web:0"]));
+    let bad: Bytes = delta("2", "b", &["web:0"]).into();
+    for number in 0..64 {
+        let received = machine.client.received(machine.now, bad.clone());
+        assert_eq!(received, Ok(()), "{number}");
+    }
+    let why = machine.client.received(machine.now, bad).unwrap_err();
+    assert!(why.starts_with("it sent more than 64 responses"), "{why}");
+}
+
+#[test]
+fn what_the_control_plane_says_is_bounded() {
+    let limit = "x".repeat(1024);
+    for mode in [Mode::StateOfTheWorld, Mode::Incremental] {
+        let mut machine = Machine::new(mode);
+        machine.step(&Subscribe("web"));
+        machine.step(&Open);
+        let mut answer = |version: &str, nonce: &str, entry: &str| {
+            let message = match mode {
+                Mode::StateOfTheWorld => whole(version, nonce, &[entry]),
+                Mode::Incremental => delta(version, nonce, &[entry]),
+            };
+            let received = machine.client.received(machine.now, message.into());
+            received.map(|()| machine.client.poll_report())
+        };
+        assert!(answer(&limit, &limit, "web:80").is_ok());
+        for (version, nonce, told) in [
+            (format!("{limit}x"), "n", "a version has 1025 bytes"),
+            (
+                "v".to_owned(),
+                &*format!("{limit}x"),
+                "a nonce has 1025 bytes",
+            ),
+        ] {
+            let why = answer(&version, nonce, "web:80").unwrap_err();
+            assert!(why.starts_with(told), "{why}");
+        }
+        let long = format!("web={limit}x:80");
+        assert_eq!(
+            answer("v", "n", &long).is_ok(),
+            mode == Mode::StateOfTheWorld
+        );
+    }
+    let Report::Failed { why, .. } = failed("web", &"ä".repeat(1000)) else {
+        panic!("a failure");
+    };
+    assert_eq!(why.len(), 1024);
+    assert_eq!(crate::shown("a\nb"), "ab");
+    assert_eq!(crate::shown(&limit).len(), 300);
+}
+
+#[test]
+fn a_time_to_live_is_at_most_that_of_protobuf() {
+    for (ttl, is_good) in [
+        ("315576000000", true),
+        ("315576000001", false),
+        ("9223372036854775807", false),
+        ("0", false),
+        ("-1", false),
+    ] {
+        let mut machine = Machine::new(Mode::Incremental);
+        machine.step(&Subscribe("web"));
+        machine.step(&Open);
+        let message = delta("s", "a", &[&format!("web=1:80!{ttl}")]);
+        let received = machine.client.received(machine.now, message.into());
+        assert_eq!(received, Ok(()));
+        assert_eq!(machine.client.facts().accepted == 1, is_good, "{ttl}");
+    }
+}
+
 #[test]
 fn a_resource_must_have_its_name_inside() {
     let mut machine = Machine::new(Mode::Incremental);

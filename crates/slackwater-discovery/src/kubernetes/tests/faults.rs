@@ -490,7 +490,7 @@ async fn the_fleet_stays_while_the_server_is_away() {
         folder,
     } = Cluster::new();
     drop(server);
-    let discovery = Discovery::follow_pods("web", source, whole(), holding(&[1, 2]));
+    let discovery = Discovery::follow_pods("web", source, whole(), None, holding(&[1, 2]));
     let answer = discovery.first_answer().expect("none yet");
     discovery.spoken().await;
     sleep(Duration::from_mins(2)).await;
@@ -515,7 +515,7 @@ async fn an_answer_without_slices_is_the_first_answer_and_a_failure() {
         source,
         folder,
     } = Cluster::new();
-    let discovery = Discovery::follow_pods("web", source, whole(), holding(&[]));
+    let discovery = Discovery::follow_pods("web", source, whole(), None, holding(&[]));
     let answer = discovery.first_answer().expect("none yet");
     server.asked().await.refuse(503, "");
     let watch = server.asked().await.send(200);
@@ -525,7 +525,7 @@ async fn an_answer_without_slices_is_the_first_answer_and_a_failure() {
     sleep(SECOND).await;
     let told = discovery.state().failure.expect("no slice");
     assert!(told.contains("has no EndpointSlice"), "{told}");
-    let list = Discovery::list(&Fleet::default(), &whole().subset, holding(&[]));
+    let list = Discovery::of_list(Fleet::default(), &whole().subset, holding(&[]));
     assert!(list.first_answer().is_none());
     drop((folder, watch));
 }

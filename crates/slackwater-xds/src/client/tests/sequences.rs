@@ -172,6 +172,24 @@ pub(super) const STATE_OF_THE_WORLD: &[Sequence] = &[
         ],
     ),
     (
+        "what has expired is requested again by the next stream",
+        &[
+            (Subscribe("web"), &[]),
+            (Open, &["v n web from us"]),
+            (
+                Answer("1", "a", &["web:80!7"]),
+                &["v1 na web", "web 1 [80]"],
+            ),
+            (
+                Wait(7),
+                &["web failed: the resource's time to live has expired"],
+            ),
+            (Lose, &[]),
+            (Open, &["v n web from us"]),
+            (Answer("1", "b", &["web:80"]), &["v1 nb web", "web 1 [80]"]),
+        ],
+    ),
+    (
         "an error of a resource ends the wait for it",
         &[
             (Subscribe("web"), &[]),
@@ -236,6 +254,21 @@ pub(super) const INCREMENTAL: &[Sequence] = &[
             ),
             (Lose, &[]),
             (Open, &["+api +web api=2 web=1 from us"]),
+        ],
+    ),
+    (
+        "a version that has expired is not claimed",
+        &[
+            (Subscribe("web"), &[]),
+            (Open, &["+web from us"]),
+            (Answer("s", "a", &["web=1:80!7"]), &["na", "web 1 [80]"]),
+            (
+                Wait(7),
+                &["web failed: the resource's time to live has expired"],
+            ),
+            (Lose, &[]),
+            (Open, &["+web from us"]),
+            (Answer("s", "b", &["web=1:80"]), &["nb", "web 1 [80]"]),
         ],
     ),
     (
