@@ -72,13 +72,24 @@ struct Output {
 }
 
 impl Output {
+    /// Empties the folder, if it is that of an earlier release: files of another version would be in
+    /// the checksums of a publisher who takes them all.
     fn new(folder: PathBuf) -> Result<Self, String> {
-        // Files of another version would be in the checksums of a publisher who takes them all.
+        let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
         if folder.exists() {
-            fs::remove_dir_all(&folder)
-                .map_err(|error| format!("{}: {error}", folder.display()))?;
+            let is_empty = fs::read_dir(&folder).map_err(wrong)?.next().is_none();
+            if !is_empty && !folder.join(SUMS).is_file() {
+                return Err(format!(
+                    "{}: is neither empty nor a release's, which has {SUMS}; name another folder \
+                     with --out, or remove it",
+                    folder.display()
+                ));
+            }
+            fs::remove_dir_all(&folder).map_err(wrong)?;
         }
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        fs::create_dir_all(&folder).map_err(wrong)?;
+        // From the start, so that one that was not finished can be made again.
+        fs::write(folder.join(SUMS), "").map_err(wrong)?;
         let files = Vec::new();
         Ok(Self { folder, files })
     }
@@ -325,13 +336,19 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("slackwater-sums-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("of-another-version.deb"), b"old").unwrap();
+        let refused = Output::new(folder.clone()).unwrap_err();
+        assert!(
+            refused.contains("neither empty nor a release's"),
+            "{refused}"
+        );
+        fs::write(folder.join(SUMS), b"").unwrap();
         let mut output = Output::new(folder.clone()).unwrap();
         output.write("b", b"abc").unwrap();
         output.write("a", b"").unwrap();
         let written = fs::read(folder.join("b")).unwrap();
         let count = fs::read_dir(&folder).unwrap().count();
         fs::remove_dir_all(&folder).unwrap();
-        assert_eq!((written, count), (b"abc".to_vec(), 2));
+        assert_eq!((written, count), (b"abc".to_vec(), 3));
         assert_eq!(
             output.sums(),
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a\n\

@@ -114,7 +114,7 @@ impl Charts {
 pub(crate) fn check() -> Result<(), String> {
     let Some(helm) = tools::helm() else {
         say(
-            "skipped: the Helm charts, for Helm is not installed; `cargo xtask kubernetes --charts` builds it with Go",
+            "skipped: the Helm charts, for Helm 4 is not installed; `cargo xtask kubernetes --charts` builds it with Go",
         );
         return Ok(());
     };

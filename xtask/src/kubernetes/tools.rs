@@ -90,13 +90,14 @@ pub(super) fn versions() -> String {
     )
 }
 
-/// Helm, if it is there, without building it.
+/// Helm 4, if it is there, without building it.
 pub(super) fn helm() -> Option<PathBuf> {
     let folders = from_environment().into_iter().chain([built()]);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = folders.chain(std::env::split_paths(&path).collect::<Vec<_>>());
     let mut files = folders.map(|folder| folder.join("helm"));
-    files.find(|file| file.is_file())
+    files
+        .find(|file| file.is_file() && first_line(file, &["version", "--short"]).starts_with("v4."))
 }
 
 fn from_environment() -> Option<PathBuf> {
