@@ -7,6 +7,7 @@
 //! Weights and priorities come from the SRV records; priorities become tiers (RFC 2782: the lowest
 //! number is the most urgent). Only the last fleet is cached.
 
+use super::remarks::Remarks;
 use super::schedule::Schedule;
 use super::usable::sift;
 use super::{Fleet, Source};
@@ -143,8 +144,7 @@ pub struct DnsSource {
     /// Overrides the host's own name.
     server_name: Option<ServerName<'static>>,
     own: OwnAddresses,
-    /// The addresses that were found and cannot be replicas, as last logged.
-    left_out: String,
+    remarks: Remarks,
     schedule: Schedule,
     /// Wait before the next lookup.
     wait: Duration,
@@ -169,7 +169,7 @@ impl DnsSource {
             probe_port,
             server_name,
             own,
-            left_out: String::new(),
+            remarks: Remarks::default(),
             schedule: Schedule::new(ttl, seed),
             wait: Duration::ZERO,
         }
@@ -196,7 +196,8 @@ impl DnsSource {
                 if usable.is_empty() {
                     return Err(format!("{} has no usable address: {left_out}", self.name));
                 }
-                self.log_left_out(left_out);
+                let remark = (!left_out.is_empty()).then(|| format!("address ignored: {left_out}"));
+                self.remarks.log(&self.name(), Vec::from_iter(remark));
                 let replicas = usable.into_iter().map(|found| self.replica(found));
                 Ok(Fleet::new(replicas.take(REPLICAS_MAX)))
             }
@@ -205,14 +206,6 @@ impl DnsSource {
                 Err(why)
             }
         }
-    }
-
-    /// Logs the addresses that are left out, once for as long as they stay the same.
-    fn log_left_out(&mut self, left_out: String) {
-        if !left_out.is_empty() && left_out != self.left_out {
-            tracing::warn!(source = self.name(), "address ignored: {left_out}");
-        }
-        self.left_out = left_out;
     }
 
     fn replica(&self, found: Found) -> ReplicaConfig {

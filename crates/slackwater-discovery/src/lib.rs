@@ -17,6 +17,7 @@
 //! | the pods of a service of a cluster (feature `kubernetes`) | `kubernetes` |
 //! | connections to clusters and control planes | `tcp` |
 //! | which addresses may be replicas | `usable` |
+//! | what a source says in the log | `remarks` |
 //!
 //! Another kind of source (an orchestrator, a registry) needs one file here, and one key in
 //! `slackwater-config`.
@@ -29,6 +30,7 @@ mod follow;
 mod guard;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
+mod remarks;
 mod schedule;
 mod subset;
 mod tcp;

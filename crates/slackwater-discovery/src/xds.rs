@@ -12,6 +12,7 @@ mod tests;
 
 pub use plane::ControlPlane;
 
+use super::remarks::Remarks;
 use super::usable::sift;
 use super::{Fleet, Source};
 use core::net::SocketAddr;
@@ -39,8 +40,7 @@ pub struct XdsSource {
     probe_port: Option<NonZeroU16>,
     server_name: Option<ServerName<'static>>,
     own: OwnAddresses,
-    /// What was ignored or left out, as last logged.
-    remarks: Vec<String>,
+    remarks: Remarks,
 }
 
 impl XdsSource {
@@ -64,7 +64,7 @@ impl XdsSource {
             probe_port,
             server_name,
             own,
-            remarks: Vec::new(),
+            remarks: Remarks::default(),
         }
     }
 
@@ -99,10 +99,7 @@ impl XdsSource {
             }
             remarks.push(format!("address ignored: {left_out}"));
         }
-        for remark in remarks.iter().filter(|it| !self.remarks.contains(it)) {
-            tracing::warn!(source = self.name(), "{remark}");
-        }
-        self.remarks = remarks;
+        self.remarks.log(&self.name(), remarks);
         let replicas = usable.into_iter().map(|endpoint| self.replica(endpoint));
         Ok(Fleet::new(replicas))
     }

@@ -72,8 +72,8 @@ struct Output {
 }
 
 impl Output {
-    /// Empties the folder, if it is that of an earlier release: files of another version would be in
-    /// the checksums of a publisher who takes them all.
+    /// Empties the folder, if it is that of an earlier release: files of another version would be
+    /// in the checksums of a publisher who takes them all.
     fn new(folder: PathBuf) -> Result<Self, String> {
         let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
         if folder.exists() {

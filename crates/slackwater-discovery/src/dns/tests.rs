@@ -252,12 +252,14 @@ async fn own_addresses_are_left_out() {
     let mut source = server.source(host("web.test."), AT_ONCE);
     source.next().await.expect("one is usable");
     assert_eq!(
-        source.left_out,
-        "10.0.0.99:80 is this process itself, which listens at 10.0.0.99:80; requests would go round in circles"
+        source.remarks.last(),
+        [
+            "address ignored: 10.0.0.99:80 is this process itself, which listens at 10.0.0.99:80; requests would go round in circles"
+        ]
     );
     server.state().zone = vec![("web.test", 0, four(1))];
     source.next().await.expect("usable");
-    assert_eq!(source.left_out, "");
+    assert_eq!(source.remarks.last(), [""; 0]);
     server.state().zone = vec![("web.test", 0, four(99))];
     let failure = source.next().await.expect_err("no address is left");
     assert!(

@@ -26,6 +26,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
+use super::remarks::Remarks;
 use super::usable::sift;
 use super::{Fleet, Source};
 use api::Api;
@@ -50,8 +51,7 @@ pub struct KubernetesSource {
     follower: SliceFollower,
     /// Whether the server has answered to the last call, so that a failure is about its answer.
     has_answered: bool,
-    /// What was last logged about slices that are not used as they are.
-    remarks: Vec<String>,
+    remarks: Remarks,
 }
 
 /// Everything that decides which fleets a source reports, except for the cluster itself. A source
@@ -147,7 +147,7 @@ impl KubernetesSource {
             namespace,
             basis,
             has_answered: false,
-            remarks: Vec::new(),
+            remarks: Remarks::default(),
         })
     }
 
@@ -200,7 +200,7 @@ impl KubernetesSource {
             remarks.push(format!("address ignored: {left_out}"));
         }
         let fleet = Fleet::new(usable.iter().map(|selected| self.replica(selected)));
-        self.log(remarks);
+        self.remarks.log(&self.name(), remarks);
         Ok(fleet)
     }
 
@@ -223,16 +223,6 @@ impl KubernetesSource {
              pods do not answer",
             protocol.as_str(has_tls)
         ))
-    }
-
-    /// Logs remarks, once for as long as they stay the same.
-    fn log(&mut self, remarks: Vec<String>) {
-        for remark in &remarks {
-            if !self.remarks.contains(remark) {
-                tracing::warn!(source = self.name(), "{remark}");
-            }
-        }
-        self.remarks = remarks;
     }
 
     fn replica(&self, selected: &Selected<'_>) -> ReplicaConfig {

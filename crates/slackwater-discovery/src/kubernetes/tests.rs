@@ -404,7 +404,13 @@ async fn ports_hints_and_probes_follow_the_settings() {
                 .await;
             let replicas = fleet.expect("a fleet");
             let replicas = replicas.replicas().iter();
-            let remark = cluster.source.remarks.first().cloned().unwrap_or_default();
+            let remark = cluster
+                .source
+                .remarks
+                .last()
+                .first()
+                .cloned()
+                .unwrap_or_default();
             assert!(remark.contains("kubernetes.io/h2c"), "{remark}");
             assert!(remark.contains("replica.protocol = \"h2c\""), "{remark}");
             replicas
@@ -443,11 +449,11 @@ async fn a_protocol_that_is_configured_is_no_remark() {
             watch
         })
         .await;
-    assert_eq!(cluster.source.remarks, [""; 0]);
+    assert_eq!(cluster.source.remarks.last(), [""; 0]);
     let (fleet, ()) = cluster.next(async |_| watch.event("ADDED", &names)).await;
     assert_eq!(self::names(&fleet), expected(&[1]));
     let told = "EndpointSlice ignored: names is of another type than IPv4 and IPv6";
-    assert_eq!(cluster.source.remarks, [told]);
+    assert_eq!(cluster.source.remarks.last(), [told]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -458,7 +464,7 @@ async fn addresses_that_cannot_be_replicas_are_left_out() {
         .next(async |_| watch.event("MODIFIED", &web(11, &[1, 99])))
         .await;
     assert_eq!(names(&fleet), expected(&[1]));
-    assert!(cluster.source.remarks[0].contains("is this process itself"));
+    assert!(cluster.source.remarks.last()[0].contains("is this process itself"));
     let (fleet, ()) = cluster
         .next(async |_| watch.event("MODIFIED", &web(12, &[99])))
         .await;

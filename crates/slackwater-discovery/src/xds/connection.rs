@@ -31,8 +31,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes that may be on the way.
 const WINDOW_BYTES: u32 = 1 << 20;
 
-/// Opens a connection, without a deadline. It is open once the first bytes of the peer's HTTP/2 have
-/// come: a peer that only accepts TCP has not answered.
+/// Opens a connection, without a deadline. It is open once the first bytes of the peer's HTTP/2
+/// have come: a peer that only accepts TCP has not answered.
 pub(super) async fn connect(settings: &XdsSettings) -> Result<SendRequest<RequestBody>, String> {
     let Some(server) = &settings.server else {
         return Err("no server is configured".to_owned());

@@ -57,7 +57,7 @@ async fn endpoints_become_replicas() {
     let first = &fleet.replicas()[0];
     assert_eq!((first.weight, first.tier), (3, 2));
     assert_eq!(first.server_name, IpAddr::from([10, 0, 0, 1]).into());
-    assert_eq!(source.remarks.len(), 2, "{:?}", source.remarks);
+    assert_eq!(source.remarks.last().len(), 2, "{:?}", source.remarks);
     let none = Assignment {
         endpoints: vec![endpoint([127, 0, 0, 1], 8080)],
         ..Assignment::default()

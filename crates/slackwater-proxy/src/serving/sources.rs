@@ -177,8 +177,8 @@ impl Sources<'_> {
 }
 
 impl Opened {
-    /// Follows the source from now on, in place of the one before, if there is any. Until the source
-    /// reports, the list of before is kept; lists and files report immediately.
+    /// Follows the source from now on, in place of the one before, if there is any. Until the
+    /// source reports, the list of before is kept; lists and files report immediately.
     pub(crate) fn follow(self, service: &ServiceConfig, before: Option<&Discovery>) -> Discovery {
         let rules = Rules {
             guard: service.discovery.guard,

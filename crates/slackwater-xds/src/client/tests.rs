@@ -291,7 +291,7 @@ fn a_response_that_is_rejected_again_is_answered_later_each_time() {
     }
 }
 
-/// Requests wait with the NACK, so a control plane that goes on sending must not hold them for ever.
+/// Requests wait with the NACK, so a control plane that goes on sending must not hold them.
 #[test]
 fn rejections_do_not_prolong_a_wait() {
     let mut machine = Machine::new(Mode::StateOfTheWorld);
