@@ -60,14 +60,14 @@ async fn speak<S>(stream: S) -> io::Result<SendRequest<RequestBody>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (hears, heard) = oneshot::channel();
-    let mut hears = Some(hears);
+    let (sign, first_bytes) = oneshot::channel();
+    let mut sign = Some(sign);
     let stream = InspectReader::new(stream, move |bytes| {
         if !bytes.is_empty()
-            && let Some(hears) = hears.take()
+            && let Some(sign) = sign.take()
         {
             // The attempt may be over.
-            let _ = hears.send(());
+            let _ = sign.send(());
         }
     });
     let handshake = http2::Builder::new(TokioExecutor::new())
@@ -86,7 +86,7 @@ where
             tracing::debug!(cause, "connection to the control plane lost: {error}");
         }
     });
-    let heard = heard.await;
-    heard.map_err(|_| io::Error::other("it closed the connection before it said anything"))?;
+    let has_come = first_bytes.await;
+    has_come.map_err(|_| io::Error::other("it closed the connection before it said anything"))?;
     Ok(sender)
 }
