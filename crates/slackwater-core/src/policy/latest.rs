@@ -174,6 +174,7 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// The values that the candidates share. `known_ns` is a buffer for a median.
+    #[inline]
     fn survey(
         &self,
         query: Query<'_>,
@@ -207,6 +208,7 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// Like [`Self::survey`], without an allocation.
+    #[inline]
     fn survey_with_buffer(&mut self, query: Query<'_>, client: &Client) -> Survey<R::Moment> {
         if R::RIF_LIMIT.is_none() {
             return self.survey(query, client, &mut Vec::new());

@@ -44,7 +44,7 @@ const MORE_MAX: u64 = UNIT / 8;
 /// Longer round trips count as this, so that nothing overflows.
 const ROUND_TRIP_MAX_NS: u64 = 1_000_000_000;
 /// The largest share of the mean time that a round trip counts as.
-const SHARE_MAX: u64 = UNIT << 10;
+const SHARE_MAX: u32 = 1 << (UNIT_BITS + 10);
 
 /// What is known of zones.
 #[derive(Debug, Default)]
@@ -71,17 +71,20 @@ impl Zones {
         self.ns.remove(replica);
     }
 
-    /// Takes in what a replica had in use when it answered a probe.
+    /// Whether any replica was ever far. If not, there is nothing to learn or to look up.
     #[inline]
+    pub(super) const fn any(&self) -> bool {
+        self.any
+    }
+
+    /// Takes in what a replica had in use when it answered a probe.
     pub(super) fn learn(&mut self, away: Away, in_use: u64) {
-        if self.any {
-            let zone = if away == Away::NEAR {
-                &mut self.near
-            } else {
-                &mut self.far
-            };
-            zone.record(in_use.min(IN_USE_MAX));
-        }
+        let zone = if away == Away::NEAR {
+            &mut self.near
+        } else {
+            &mut self.far
+        };
+        zone.record(in_use.min(IN_USE_MAX));
     }
 
     /// Forgets what is in use: loads are in another unit from now on.
@@ -90,11 +93,7 @@ impl Zones {
     }
 
     /// Whether the own zone has room.
-    #[inline]
     pub(super) fn has_room(&self, by_capacity: bool) -> bool {
-        if !self.any {
-            return false;
-        }
         let (near, far) = (self.near.mean(), self.far.mean());
         if by_capacity {
             near <= IN_USE_WITH_ROOM && near <= far + MORE_MAX
@@ -103,60 +102,49 @@ impl Zones {
         }
     }
 
-    /// How a replica's distance counts, where the mean query takes this long.
-    #[inline]
-    pub(super) fn of(&self, replica: ReplicaId, mean_ns: u64, by_capacity: bool) -> Away {
-        if !self.any {
-            return Away::NEAR;
-        }
-        self.find(replica, mean_ns, by_capacity)
-    }
-
-    fn find(&self, replica: ReplicaId, mean_ns: u64, by_capacity: bool) -> Away {
+    /// How far a replica is, where the mean query takes this long.
+    pub(super) fn of(&self, replica: ReplicaId, mean_ns: u64) -> Away {
         let Some(&round_trip_ns) = self.ns.find(replica) else {
             return Away::NEAR;
         };
-        let share = mul_div(round_trip_ns, UNIT, mean_ns.max(1)).min(SHARE_MAX);
-        if by_capacity {
-            Away {
-                factor: AWAY,
-                way: share << UNIT_BITS,
-            }
-        } else {
-            Away {
-                factor: AWAY_WITHOUT_CAPACITY + share,
-                way: 0,
-            }
-        }
+        let share = mul_div(round_trip_ns, UNIT, mean_ns.max(1));
+        Away(u32::try_from(share).unwrap_or(u32::MAX).min(SHARE_MAX) + 1)
     }
 }
 
-/// How a replica's distance counts.
+/// Whether a replica is in another zone, and how far: one more than the round trip as a share of
+/// the mean time, in units; 0 for one in this client's zone, or if it is not known where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Away {
-    /// What its score is multiplied by, in units; 0 as a mark of one in this client's zone.
-    factor: u64,
-    /// What is added to it, in units of units.
-    way: u64,
-}
+pub(super) struct Away(u32);
 
 impl Away {
     /// In this client's zone, or it is not known where.
-    pub(super) const NEAR: Self = Self { factor: 0, way: 0 };
+    pub(super) const NEAR: Self = Self(0);
 
     /// The score with the distance. `stays`: the own zone has room.
     #[inline]
-    pub(super) fn applied_to(self, score: u64, stays: bool) -> u64 {
-        if self.factor == 0 {
-            return score;
+    pub(super) fn applied_to(self, score: u64, by_capacity: bool, stays: bool) -> u64 {
+        match self.0.checked_sub(1) {
+            None => score,
+            Some(share) => from_afar(score, share.into(), by_capacity, stays),
         }
-        let factor = if stays {
-            self.factor.max(AWAY_FROM_ROOM)
-        } else {
-            self.factor
-        };
-        mul_shift(score, factor, UNIT_BITS).saturating_add(self.way)
     }
+}
+
+/// The score of a replica in another zone, whose round trip is this share of the mean time.
+#[inline(never)]
+fn from_afar(score: u64, share: u64, by_capacity: bool, stays: bool) -> u64 {
+    let (factor, way) = if by_capacity {
+        (AWAY, share << UNIT_BITS)
+    } else {
+        (AWAY_WITHOUT_CAPACITY + share, 0)
+    };
+    let factor = if stays {
+        factor.max(AWAY_FROM_ROOM)
+    } else {
+        factor
+    };
+    mul_shift(score, factor, UNIT_BITS).saturating_add(way)
 }
 
 #[cfg(test)]
@@ -170,21 +158,21 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const MEAN_NS: u64 = 10_000_000;
 
-    fn away(round_trip: Duration, by_capacity: bool) -> Away {
+    fn away(round_trip: Duration) -> Away {
         let replica = ReplicaIds::new().allocate().expect("room");
         let mut round_trips = Zones::default();
-        assert_eq!(round_trips.of(replica, MEAN_NS, by_capacity), Away::NEAR);
+        assert_eq!(round_trips.of(replica, MEAN_NS), Away::NEAR);
         round_trips.insert(replica, round_trip);
-        let away = round_trips.of(replica, MEAN_NS, by_capacity);
+        let away = round_trips.of(replica, MEAN_NS);
         round_trips.remove(replica);
-        assert_eq!(round_trips.of(replica, MEAN_NS, by_capacity), Away::NEAR);
+        assert_eq!(round_trips.of(replica, MEAN_NS), Away::NEAR);
         away
     }
 
     #[test]
     fn near_replica_counts_as_it_is() {
         for score in [0, 7, u64::MAX] {
-            assert_eq!(Away::NEAR.applied_to(score, true), score);
+            assert_eq!(Away::NEAR.applied_to(score, true, true), score);
         }
     }
 
@@ -193,11 +181,11 @@ mod tests {
         let one = UNIT * UNIT;
         // 10 ms alone: 13 ms and the way.
         for (ms, tenths) in [(0, 13), (5, 18), (20, 33)] {
-            let score = away(MS * ms, true).applied_to(one, false);
+            let score = away(MS * ms).applied_to(one, true, false);
             assert!(score.abs_diff(one / 10 * tenths) < one / 100_000, "{ms}");
         }
         // Four times as long: 52 ms and the way.
-        let score = away(MS * 20, true).applied_to(4 * one, false);
+        let score = away(MS * 20).applied_to(4 * one, true, false);
         assert!(score.abs_diff(one / 10 * 72) < one / 100_000);
     }
 
@@ -205,41 +193,40 @@ mod tests {
     fn without_capacities_the_way_counts_for_each_request() {
         let one = UNIT * UNIT;
         for (requests, ms, tenths) in [(1, 0, 15), (1, 5, 20), (3, 5, 60)] {
-            let score = away(MS * ms, false).applied_to(requests * one, false);
+            let score = away(MS * ms).applied_to(requests * one, false, false);
             assert!(score.abs_diff(one / 10 * tenths) < one / 100_000, "{ms}");
         }
     }
 
     #[test]
     fn longest_way_does_not_overflow() {
+        let longest = away(Duration::MAX);
+        assert_eq!(longest, away(Duration::from_secs(1)));
         for by_capacity in [false, true] {
-            let longest = away(Duration::MAX, by_capacity);
-            assert_eq!(longest, away(Duration::from_secs(1), by_capacity));
-            assert_eq!(longest.applied_to(u64::MAX, false), u64::MAX);
+            assert_eq!(longest.applied_to(u64::MAX, by_capacity, false), u64::MAX);
         }
         let replica = ReplicaIds::new().allocate().expect("room");
         let mut round_trips = Zones::default();
         round_trips.insert(replica, Duration::MAX);
-        assert_eq!(round_trips.of(replica, 0, true).way, SHARE_MAX << UNIT_BITS);
+        assert_eq!(round_trips.of(replica, 0), Away(SHARE_MAX + 1));
     }
 
     #[test]
     fn near_replica_with_twice_its_load_is_better_while_there_is_room() {
-        let away = away(Duration::ZERO, true);
-        assert_eq!(away.applied_to(UNIT, true), 4 * UNIT);
-        assert_eq!(away.applied_to(UNIT, false), UNIT * 13 / 10);
+        let away = away(Duration::ZERO);
+        assert_eq!(away.applied_to(UNIT, true, true), 4 * UNIT);
+        assert_eq!(away.applied_to(UNIT, true, false), UNIT * 13 / 10);
     }
 
     #[test]
     fn own_zone_has_room_within_its_capacity_and_an_eighth_above_others() {
         let room = |near: u64, far: u64, by_capacity| {
             let mut zones = Zones::default();
-            assert!(!zones.has_room(by_capacity), "there are no zones");
             let mut ids = ReplicaIds::new();
             let [_, distant] = [(); 2].map(|()| ids.allocate().expect("room"));
             zones.insert(distant, MS);
             zones.learn(Away::NEAR, near);
-            zones.learn(zones.of(distant, MEAN_NS, by_capacity), far);
+            zones.learn(zones.of(distant, MEAN_NS), far);
             let has_room = zones.has_room(by_capacity);
             zones.forget_loads();
             assert!(zones.has_room(by_capacity), "nothing is known");

@@ -213,7 +213,7 @@ pub struct Known {
     /// How much longer a query takes for each capacity's worth of others.
     overload: u64,
     /// In thousandths of a request.
-    capacity: u64,
+    capacity: u32,
     /// Whether it is in another zone, and how far.
     away: Away,
     /// The lowest score that it can have.
@@ -232,9 +232,9 @@ pub struct Moment {
 
 impl Known {
     /// A replica of this capacity, in thousandths of a request.
-    fn with_capacity(capacity: u64, alone: u64) -> Self {
+    fn with_capacity(capacity: u32, alone: u64) -> Self {
         // A replica that runs one query at a time delays no other query.
-        let shares = capacity.max(ONE_RIF);
+        let shares = u64::from(capacity).max(ONE_RIF);
         Self {
             alone,
             request: (UNIT << FINE_BITS) * ONE_RIF / USABLE * ONE_RIF / shares,
@@ -251,7 +251,7 @@ impl Known {
             alone,
             request: UNIT << FINE_BITS,
             overload: 0, // not used
-            capacity: ONE_RIF,
+            capacity: 1_000,
             away: Away::NEAR,
             score_min: 0,
         }
@@ -263,17 +263,23 @@ impl Known {
         (requests.min(IN_FLIGHT_MAX) * self.request) >> (2 * FINE_BITS)
     }
 
-    /// Time that a query takes and costs others, as a share of the mean time alone, in units of
-    /// units, and with the way to another zone. While no capacity is known, it is in proportion to
-    /// what is in use. `stays`: the own zone has room.
+    /// [`Self::score_there`] with the way to another zone. `stays`: the own zone has room.
     #[inline]
     fn score(&self, in_use: u64, by_capacity: bool, stays: bool) -> u64 {
+        let score = self.score_there(in_use, by_capacity);
+        (self.away).applied_to(score, by_capacity, stays)
+    }
+
+    /// Time that a query takes and costs others, as a share of the mean time alone, in units of
+    /// units. While no capacity is known, it is in proportion to what is in use.
+    #[inline]
+    fn score_there(&self, in_use: u64, by_capacity: bool) -> u64 {
         let times_longer = if by_capacity {
             self.times_longer(in_use)
         } else {
             in_use
         };
-        (self.away).applied_to(times_longer.saturating_mul(self.alone), stays)
+        times_longer.saturating_mul(self.alone)
     }
 
     /// Factor by which a query takes longer than alone, and by which it makes others take longer,
@@ -287,7 +293,7 @@ impl Known {
         }
         let waiting = UNIT + in_units(in_use - UNIT, self.overload);
         let longer = in_units(waiting, crowding);
-        if self.capacity >= ONE_RIF {
+        if u64::from(self.capacity) >= ONE_RIF {
             return longer;
         }
         mul_shift(longer, self.behind(in_use), UNIT_BITS)
@@ -299,7 +305,7 @@ impl Known {
     #[cold]
     fn behind(&self, in_use: u64) -> u64 {
         let with_this = (in_use * USABLE / ONE_RIF).max(UNIT);
-        let before = mul_div(with_this - UNIT, ONE_RIF, self.capacity);
+        let before = mul_div(with_this - UNIT, ONE_RIF, self.capacity.into());
         mul_div(before.saturating_add(UNIT), UNIT, with_this)
     }
 }
@@ -353,16 +359,22 @@ impl ExpectedDelay {
     #[inline(always)]
     fn known_by(&self, replica: ReplicaId, learned: Learned, others: u32) -> Known {
         let mut known = if learned.capacity_millirif > 0 {
-            Known::with_capacity(learned.capacity_millirif.into(), self.cost(learned))
+            Known::with_capacity(learned.capacity_millirif, self.cost(learned))
         } else if let Some(mean) = self.table.mean_capacity() {
-            Known::with_capacity(mean, self.latency(learned))
+            Known::with_capacity(
+                u32::try_from(mean).unwrap_or(u32::MAX),
+                self.latency(learned),
+            )
         } else {
             Known::without_capacity(self.latency(learned))
         };
         let by_capacity = self.table.knows_capacity();
-        known.away = (self.zones).of(replica, self.mean_ns(), by_capacity);
         let in_use = known.share((u64::from(others) + 1) * FINE);
-        known.score_min = known.score(in_use, by_capacity, false);
+        known.score_min = known.score_there(in_use, by_capacity);
+        if self.zones.any() {
+            known.away = self.zones.of(replica, self.mean_ns());
+            known.score_min = (known.away).applied_to(known.score_min, by_capacity, false);
+        }
         known
     }
 
@@ -413,12 +425,16 @@ impl LatestRule for ExpectedDelay {
         Moment {
             usual: self.usual.now(),
             by_capacity: self.table.knows_capacity(),
-            stays: self.zones.has_room(self.table.knows_capacity()),
+            stays: self.zones.any() && self.zones.has_room(self.table.knows_capacity()),
         }
     }
 
     /// First the score; between equals, the one whose last turn is longest ago.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "each pick needs it twice or more, in one place"
+    )]
+    #[inline(always)]
     fn place(&self, load: LatestLoad, known: &Known, moment: &Moment) -> Place {
         let in_use = Self::in_use(load, known, moment);
         Place {
@@ -442,7 +458,14 @@ impl LatestRule for ExpectedDelay {
         let (ahead, last) = (load.turn.ahead, load.turn.last);
         if moment.by_capacity {
             let in_use = mul_div(in_use, ONE.into(), UNIT);
-            Values::of([load.in_flight, known.capacity, in_use, alone, score, last])
+            Values::of([
+                load.in_flight,
+                known.capacity.into(),
+                in_use,
+                alone,
+                score,
+                last,
+            ])
         } else {
             let in_flight = in_use.saturating_sub(known.share(ahead));
             let in_flight = mul_div(in_flight, ONE.into(), UNIT);
@@ -468,7 +491,7 @@ impl LatestRule for ExpectedDelay {
         let known = self.known_by(reported.replica, learned, reported.others);
         let requests = (u64::from(reported.rif.count()) + 1) * FINE;
         (self.usual).learn(known.share(requests), reported.latency_ns);
-        if reported.from != From::Response {
+        if self.zones.any() && reported.from != From::Response {
             let in_use = known.share(requests - FINE);
             self.zones.learn(known.away, in_use);
         }

@@ -11,11 +11,14 @@ pub(super) struct Sum {
 
 impl Sum {
     /// Counts a replica with another value than before; 0 is none.
+    #[inline]
     pub(super) fn replace(&mut self, before: u64, after: u64) {
-        self.count += u64::from(after > 0);
-        self.count -= u64::from(before > 0);
-        self.sum += after;
-        self.sum -= before;
+        // Nearly always neither is 0.
+        if before == 0 || after == 0 {
+            self.count += u64::from(after > 0);
+            self.count -= u64::from(before > 0);
+        }
+        self.sum = self.sum.wrapping_add(after).wrapping_sub(before);
     }
 
     /// The sum over the replicas of both.

@@ -196,7 +196,7 @@ fn unknown_mean_latency_counts_as_the_mean() {
 
 #[test]
 fn share_in_use_counts_up_to_4096_and_requests_up_to_four_million() {
-    let known = Known::with_capacity(ONE_RIF, UNIT);
+    let known = Known::with_capacity(1_000, UNIT);
     // 4,194,304 / 0.85.
     assert_eq!(known.share(u64::MAX) / UNIT, 4_934_475);
     let thousands = |capacities: u64| known.times_longer(capacities * UNIT) / (1_000 * UNIT);
