@@ -33,6 +33,7 @@
 
 mod compared;
 mod far;
+mod known;
 mod learned;
 mod sum;
 #[cfg(test)]
@@ -49,14 +50,15 @@ use crate::policy::probed::Probed;
 use crate::policy::probed::rank::Place;
 use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
-use crate::policy::turns::{FINE, FINE_BITS};
+use crate::policy::turns::FINE;
 use crate::policy::usual::{Usual, UsualNow};
 use crate::replica::ReplicaId;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use compared::{BY_CAPACITY, BY_LATENCY};
 use core::time::Duration;
-use far::{Away, Zones};
+use far::Zones;
+use known::Known;
 use learned::{Learned, Table};
 
 /// Facts about the policy.
@@ -160,20 +162,11 @@ const UNIT_BITS: u32 = 20;
 const UNIT: u64 = 1 << UNIT_BITS;
 /// One request in flight, in thousandths, as capacities are reported.
 const ONE_RIF: u64 = 1_000;
-/// Usable part of a capacity, in thousandths: a seventh is kept in reserve for chance.
-const USABLE: u64 = 850;
 /// With all of the capacity in use, a query is assumed to take this much longer than on an idle
-/// replica: of two replicas without queues, the emptier one is better. In units, as the constants
-/// below.
+/// replica: of two replicas without queues, the emptier one is better. In units.
 const CROWDING: u64 = UNIT * 3 / 10;
-/// Beyond capacity, a query is assumed to take this much longer for each capacity's worth of
-/// others. It waits for them, and they wait for it, so it costs more than its own time, and the
-/// more the more queries share the replica.
-const OVERLOAD: u64 = UNIT * 5 / 2;
 /// Largest share of capacity in use; higher ones count as this. Below it nothing overflows.
 const IN_USE_MAX: u64 = UNIT << 12;
-/// Most requests in flight, in 1/1024. More count as this, so that their share does not overflow.
-const IN_FLIGHT_MAX: u64 = u32::MAX as u64;
 /// Largest factor by which a replica counts as slower, or faster, than the mean.
 const DIFFERENCE_MAX: u64 = 4;
 /// Largest factor by which the queries of a replica with a capacity count as dearer than the mean.
@@ -202,24 +195,6 @@ pub struct ExpectedDelay {
     usual: Usual,
 }
 
-/// What a replica counts with since its latest report.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
-    /// Time of a query alone, as a share of the mean.
-    alone: u64,
-    /// Share of the usable capacity that one request takes, in 1/1024. While no capacity is known,
-    /// all of it.
-    request: u64,
-    /// How much longer a query takes for each capacity's worth of others.
-    overload: u64,
-    /// In thousandths of a request.
-    capacity: u32,
-    /// Whether it is in another zone, and how far.
-    away: Away,
-    /// The lowest score that it can have.
-    score_min: u64,
-}
-
 /// What all replicas are compared by at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
@@ -228,91 +203,6 @@ pub struct Moment {
     by_capacity: bool,
     /// Whether this client's zone has room, so that queries stay there.
     stays: bool,
-}
-
-impl Known {
-    /// A replica of this capacity, in thousandths of a request.
-    fn with_capacity(capacity: u32, alone: u64) -> Self {
-        // A replica that runs one query at a time delays no other query.
-        let shares = u64::from(capacity).max(ONE_RIF);
-        Self {
-            alone,
-            request: (UNIT << FINE_BITS) * ONE_RIF / USABLE * ONE_RIF / shares,
-            overload: UNIT + (OVERLOAD - UNIT) * (shares - ONE_RIF) / shares,
-            capacity,
-            away: Away::NEAR,
-            score_min: 0,
-        }
-    }
-
-    /// A replica in a fleet where none reports a capacity.
-    const fn without_capacity(alone: u64) -> Self {
-        Self {
-            alone,
-            request: UNIT << FINE_BITS,
-            overload: 0, // not used
-            capacity: 1_000,
-            away: Away::NEAR,
-            score_min: 0,
-        }
-    }
-
-    /// The share of the usable capacity that these requests take. `requests` in 1/1024.
-    #[inline]
-    fn share(&self, requests: u64) -> u64 {
-        (requests.min(IN_FLIGHT_MAX) * self.request) >> (2 * FINE_BITS)
-    }
-
-    /// [`Self::score_there`] with the way to another zone. `stays`: the own zone has room.
-    #[inline]
-    fn score(&self, in_use: u64, by_capacity: bool, stays: bool) -> u64 {
-        let score = self.score_there(in_use, by_capacity);
-        (self.away).applied_to(score, by_capacity, stays)
-    }
-
-    /// Time that a query takes and costs others, as a share of the mean time alone, in units of
-    /// units. While no capacity is known, it is in proportion to what is in use.
-    #[inline]
-    fn score_there(&self, in_use: u64, by_capacity: bool) -> u64 {
-        let times_longer = if by_capacity {
-            self.times_longer(in_use)
-        } else {
-            in_use
-        };
-        times_longer.saturating_mul(self.alone)
-    }
-
-    /// Factor by which a query takes longer than alone, and by which it makes others take longer,
-    /// with this share of the usable capacity in use.
-    #[inline]
-    fn times_longer(&self, in_use: u64) -> u64 {
-        let in_use = in_use.min(IN_USE_MAX);
-        let crowding = UNIT + in_units(in_use, CROWDING);
-        if in_use <= UNIT {
-            return crowding;
-        }
-        let waiting = UNIT + in_units(in_use - UNIT, self.overload);
-        let longer = in_units(waiting, crowding);
-        if u64::from(self.capacity) >= ONE_RIF {
-            return longer;
-        }
-        mul_shift(longer, self.behind(in_use), UNIT_BITS)
-    }
-
-    /// Factor by which a query takes longer than its cost behind the others that make up this
-    /// share, with a capacity below one. The earlier queries take longer than their cost, and this
-    /// one does not: with none before it, quota has accumulated.
-    #[cold]
-    fn behind(&self, in_use: u64) -> u64 {
-        let with_this = (in_use * USABLE / ONE_RIF).max(UNIT);
-        let before = mul_div(with_this - UNIT, ONE_RIF, self.capacity.into());
-        mul_div(before.saturating_add(UNIT), UNIT, with_this)
-    }
-}
-
-/// A product of values in units, which is below 2^64.
-const fn in_units(a: u64, b: u64) -> u64 {
-    (a * b) >> UNIT_BITS
 }
 
 /// A value as a share of the mean. One within the band of it counts as the mean.
