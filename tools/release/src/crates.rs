@@ -18,6 +18,7 @@ const FILES: [&str; 5] = [
 ];
 
 /// Packs all public crates without compiling them, and returns the total of their sizes in bytes.
+/// The build before it has fetched all that they need, so no registry is asked.
 ///
 /// # Errors
 ///
@@ -29,6 +30,7 @@ pub(crate) fn check(source: &Source) -> Result<u64, String> {
         .args([
             "package",
             "--no-verify",
+            "--offline",
             "--locked",
             "--allow-dirty",
             "--quiet",
