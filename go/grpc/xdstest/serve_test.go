@@ -274,7 +274,7 @@ func TestServeProvesWhoItIs(t *testing.T) {
 	}{
 		{"all", trusted + identity + headers, "", []string{"7001 t0 w1"}},
 		{"no token", trusted + identity, "grpc-status 16: no token", nil},
-		{"no certificate", trusted + headers, "the stream of the control plane has ended", nil},
+		{"no certificate", trusted + headers, "the control plane cannot be reached", nil},
 		{"no TLS", fmt.Sprintf("server = \"http://%s\"\n", c.address), "the control plane", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
