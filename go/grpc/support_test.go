@@ -122,8 +122,8 @@ func serveAt(t testing.TB, port keptPort, handle func(context.Context) error) *s
 	return serveListener(t, port, handle, true, func(*grpc.Server) {})
 }
 
-// keptPort is a listener that a server cannot close: the port stays the test's, and no other process
-// gets it, until a server listens again.
+// keptPort is a listener that a server cannot close: the port stays the test's, and no other
+// process gets it, until a server listens again.
 type keptPort struct{ *net.TCPListener }
 
 // Close ends the wait for connections.

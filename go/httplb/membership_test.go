@@ -54,7 +54,7 @@ func TestFailedProbesAreLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	replicas := URLs("http://" + listener.Addr().String())
-	// It keeps its port, which would be another process's otherwise, and answers nobody.
+	// It keeps its port, which would be another process's otherwise, and answers no client.
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
