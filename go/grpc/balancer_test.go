@@ -137,7 +137,8 @@ func TestKillUnderLoad(t *testing.T) {
 }
 
 func TestServerComesBack(t *testing.T) {
-	first, second := serve(t, nil), serve(t, nil)
+	port := keepPort(t)
+	first, second := serve(t, nil), serveAt(t, port, nil)
 	c := dial(t, `{}`, []*server{first, second})
 	c.connected(t, 2)
 	second.kill()
@@ -145,7 +146,7 @@ func TestServerComesBack(t *testing.T) {
 	if got := c.mustCall(t); got != first.address {
 		t.Errorf("answered by %s", got)
 	}
-	again := serveOn(t, second.address, nil, true)
+	again := serveAt(t, port, nil)
 	c.cc.ResetConnectBackoff()
 	c.connected(t, 2)
 	eventually(t, "it gets calls again", func() bool { return c.mustCall(t) == again.address })
@@ -215,9 +216,17 @@ func TestAllEndpointsVanish(t *testing.T) {
 
 // A call waits as long as there is no connection yet, and fails with the cause if there is none.
 func TestNoServer(t *testing.T) {
-	s := serve(t, nil)
-	s.kill()
-	c := dial(t, `{}`, []*server{s})
+	refusing := keepPort(t)
+	go func() {
+		for {
+			conn, err := refusing.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	c := dial(t, `{}`, []*server{{address: refusing.Addr().String()}})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := c.call(ctx); status.Code(err) != codes.Unavailable {
@@ -298,9 +307,7 @@ func TestServersWithoutProbes(t *testing.T) {
 	if len(failed) > 0 || answered[servers[0].address] < 50 || answered[servers[1].address] < 50 {
 		t.Errorf("answered %v, failed %v", answered, failed)
 	}
-	if lost := c.channel(t).Snapshot().Probes.Lost; lost == 0 {
-		t.Error("no probe is lost")
-	}
+	eventually(t, "a probe is lost", func() bool { return c.channel(t).Snapshot().Probes.Lost > 0 })
 }
 
 // A probe that hangs is lost at its deadline, and delays no call.

@@ -94,6 +94,9 @@ func TestCloseUnderLoad(t *testing.T) {
 // Servers whose connections are made a little later than the first ones are not treated as servers
 // that have just started.
 func TestFirstConnectionsDoNotWarmUp(t *testing.T) {
+	before := settleMax
+	t.Cleanup(func() { settleMax = before })
+	settleMax = patience
 	slow, fast := serve(t, after(100*time.Millisecond)), serve(t, after(2*time.Millisecond))
 	slow.latencyNS.Store(int64(100 * time.Millisecond))
 	fast.latencyNS.Store(int64(2 * time.Millisecond))

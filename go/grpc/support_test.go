@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long a test waits for something that happens soon.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // TestMain fails if a goroutine is left after all tests.
 func TestMain(m *testing.M) {
@@ -110,6 +110,40 @@ func serveServices(
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveListener(t, listener, handle, withProbes, register, options...)
+}
+
+// serveAt starts a server at a port that is kept when it ends.
+func serveAt(t testing.TB, port keptPort, handle func(context.Context) error) *server {
+	t.Helper()
+	if err := port.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	return serveListener(t, port, handle, true, func(*grpc.Server) {})
+}
+
+// keptPort is a listener that a server cannot close: the port stays the test's, and no other
+// process gets it, until a server listens again.
+type keptPort struct{ *net.TCPListener }
+
+// Close ends the wait for connections.
+func (p keptPort) Close() error { return p.SetDeadline(time.Unix(1, 0)) }
+
+func keepPort(t testing.TB) keptPort {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return keptPort{listener.(*net.TCPListener)}
+}
+
+func serveListener(
+	t testing.TB, listener net.Listener, handle func(context.Context) error, withProbes bool,
+	register func(*grpc.Server), options ...grpc.ServerOption,
+) *server {
+	t.Helper()
 	s := &server{grpc: grpc.NewServer(options...), address: listener.Addr().String(), handle: handle}
 	grpc_testing.RegisterTestServiceServer(s.grpc, s)
 	if withProbes {

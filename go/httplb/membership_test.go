@@ -54,7 +54,17 @@ func TestFailedProbesAreLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	replicas := URLs("http://" + listener.Addr().String())
-	_ = listener.Close()
+	// It keeps its port, which would be another process's otherwise, and answers no client.
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
 	transport := newTransport(t, replicas)
 	await(t, func() bool {
 		snapshot := transport.Snapshot()

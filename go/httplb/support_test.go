@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // TestMain fails if goroutines of a transport or of a client are left at the end.
 func TestMain(m *testing.M) {

@@ -175,12 +175,31 @@ func TestRequestIsInFlightUntilItsBodyEnds(t *testing.T) {
 	_ = response.Body.Close()
 }
 
+// expiring is a context whose deadline passes when the test says so.
+type expiring struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (e *expiring) Done() <-chan struct{} { return e.passed }
+
+func (e *expiring) Err() error {
+	select {
+	case <-e.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestContextEndsARequest(t *testing.T) {
-	stalled := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	ctx := &expiring{context.Background(), make(chan struct{})}
+	stalled := func(_ http.ResponseWriter, r *http.Request) {
+		close(ctx.passed)
+		<-r.Context().Done()
+	}
 	_, replicas := serveReplicas(t, stalled)
 	transport := newTransport(t, replicas)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
 	if _, err := transport.RoundTrip(newRequest(t, ctx, nil)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want %v", err, context.DeadlineExceeded)
 	}

@@ -43,10 +43,10 @@ func get(t testing.TB, url string) (*http.Response, string) {
 	return response, string(body)
 }
 
-// eventually waits for a condition, and fails after some seconds.
+// eventually waits for a condition, and fails after a minute.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); {
+	for deadline := time.Now().Add(time.Minute); !condition(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not in time", what)
 		}

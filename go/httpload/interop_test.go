@@ -10,61 +10,29 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/slackwater/slackwater/go/httpload"
+	"github.com/slackwater/slackwater/go/internal/process"
 	"github.com/slackwater/slackwater/go/load"
 	"github.com/slackwater/slackwater/go/probe"
 )
 
 // slackwater runs the Rust program that SLACKWATER_BIN names, until the test's end.
-func slackwater(t *testing.T, arguments ...string) {
+func slackwater(t *testing.T, arguments ...string) *process.Process {
 	t.Helper()
 	binary := os.Getenv("SLACKWATER_BIN")
 	if binary == "" {
 		t.Skip("there is no Rust program to talk to: set SLACKWATER_BIN to the path of slackwater")
 	}
-	var log bytes.Buffer
-	command := exec.Command(binary, arguments...)
-	command.Stdout, command.Stderr = &log, &log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-		if t.Failed() {
-			t.Logf("%v:\n%s", command, &log)
-		}
-	})
-}
-
-// freePort returns a local address at which nothing listens, neither by TCP nor by UDP.
-func freePort(t *testing.T) netip.AddrPort {
-	t.Helper()
-	for range 20 {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := tcp.Addr().String()
-		udp, udpErr := net.ListenPacket("udp", addr)
-		_ = tcp.Close()
-		if udpErr == nil {
-			_ = udp.Close()
-			return netip.MustParseAddrPort(addr)
-		}
-	}
-	t.Fatal("no port is free")
-	return netip.AddrPort{}
+	return process.Start(t, binary, arguments...)
 }
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); {
+	for deadline := time.Now().Add(time.Minute); !condition(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not in time", what)
 		}
@@ -108,8 +76,9 @@ func TestGoClientsProbeTheRustAgent(t *testing.T) {
 	}))
 	defer server.Close()
 	key, file := keyFile(t)
-	addr := freePort(t)
-	slackwater(t, "agent", "--listen", addr.String(), "--to", server.Listener.Addr().String(), "--key-file", file)
+	agent := slackwater(t, "agent", "--listen", process.AnyPort, "--to", server.Listener.Addr().String(),
+		"--key-file", file)
+	addr := netip.MustParseAddrPort(agent.Address(t))
 	url := "http://" + addr.String()
 	eventually(t, "agent", func() bool { return answers(url+"/", "hello") })
 
@@ -132,7 +101,7 @@ func TestGoClientsProbeTheRustAgent(t *testing.T) {
 				t.Errorf("got %+v", answer)
 			}
 			return answer
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("no answer")
 			return probe.Answer[int]{}
 		}
@@ -200,15 +169,14 @@ func TestRustServeProbesGoServers(t *testing.T) {
 				<-served
 			}()
 
-			front := freePort(t)
 			config := filepath.Join(t.TempDir(), "slackwater.toml")
 			text := "[probe]\nkey_file = \"" + file + "\"\n"
 			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			slackwater(t, "serve", "--config", config, "--listen", front.String(), "--replicas", addr,
+			serve := slackwater(t, "serve", "--config", config, "--listen", process.AnyPort, "--replicas", addr,
 				"--probe", transport, "--admin", "none")
-			url := "http://" + front.String() + "/"
+			url := "http://" + serve.Address(t) + "/"
 			eventually(t, "serve", func() bool { return answers(url, "hello") })
 			eventually(t, "probes", func() bool {
 				if !answers(url, "hello") {

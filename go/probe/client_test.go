@@ -62,10 +62,10 @@ func newClient(t testing.TB, options ClientOptions[int]) (*Client[int], chan Ans
 	return client, answers
 }
 
-// eventually waits for a condition, and fails after some seconds.
+// eventually waits for a condition, and fails after a minute.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); {
+	for deadline := time.Now().Add(longTimeout); !condition(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not in time", what)
 		}
@@ -78,7 +78,7 @@ func receive(t testing.TB, answers chan Answer[int]) Answer[int] {
 	select {
 	case answer := <-answers:
 		return answer
-	case <-time.After(10 * time.Second):
+	case <-time.After(longTimeout):
 		t.Fatal("no answer in time")
 		return Answer[int]{}
 	}
@@ -379,7 +379,7 @@ func TestASocketCanBeServedAgain(t *testing.T) {
 	served := make(chan error)
 	go func() { served <- responder.Serve(ctx, conn) }()
 	client, answers := newClient(t, ClientOptions[int]{})
-	if err := client.Send(addr, 1, nil, 10*time.Second); err != nil {
+	if err := client.Send(addr, 1, nil, longTimeout); err != nil {
 		t.Fatal(err)
 	}
 	if answer := receive(t, answers); answer.Report.RIF != 7 {

@@ -19,8 +19,9 @@ impl Folder {
     ///
     /// Fails if it cannot be created.
     pub(crate) fn new(name: &str, keep: bool) -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("slackwater-{name}-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        // A folder that was kept may be of an earlier process with the same number.
+        let name = format!("slackwater-{name}-{}", std::process::id());
+        let path = numbered(&std::env::temp_dir(), &name)?;
         Ok(Self { path, keep })
     }
 }

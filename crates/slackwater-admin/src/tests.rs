@@ -343,7 +343,7 @@ struct Answer {
 /// Sends `text` and reads to the end; the server closes after each answer.
 fn exchange(address: SocketAddr, text: &str) -> Answer {
     let mut stream = TcpStream::connect(address).expect("the server listens");
-    let patience = Some(Duration::from_secs(20));
+    let patience = Some(Duration::from_mins(1));
     stream.set_read_timeout(patience).expect("a socket");
     stream.write_all(text.as_bytes()).expect("the server reads");
     let mut all = String::new();

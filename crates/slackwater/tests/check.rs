@@ -10,6 +10,7 @@
     reason = "what helpers of a test cannot do ends the test"
 )]
 
+use slackwater_config::Variables;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,9 +21,18 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
+/// The program, without the developer's variables that would configure it.
+fn slackwater() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slackwater"));
+    for name in Variables::names() {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// Runs `slackwater check` in the directory of the fixtures.
 fn check(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_slackwater"))
+    slackwater()
         .arg("check")
         .args(arguments)
         .current_dir(fixtures())
@@ -426,7 +436,7 @@ fn opentelemetry_variables_are_checked_as_at_startup() {
     let file = std::env::temp_dir().join(format!("slackwater-otel-{}.toml", std::process::id()));
     let text = "listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n[tracing]\n";
     fs::write(&file, text).expect("a file for the test");
-    let output = Command::new(env!("CARGO_BIN_EXE_slackwater"))
+    let output = slackwater()
         .args(["check", "--show"])
         .arg(&file)
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://10.0.0.9:4317")

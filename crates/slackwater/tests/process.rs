@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests and their helpers")]
 
 use core::time::Duration;
+use slackwater_config::Variables;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
@@ -13,6 +14,15 @@ const SLACKWATER: &str = env!("CARGO_BIN_EXE_slackwater");
 const SERVE: &str =
     "serve --listen 127.0.0.1:0 --replicas 127.0.0.1:9 --probe none --admin none --workers 1";
 const AGENT: &str = "agent --listen 127.0.0.1:0 --to 127.0.0.1:9";
+
+/// A command without the developer's variables that would configure the process.
+fn unconfigured(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for name in Variables::names().chain(["RUST_LOG"]) {
+        command.env_remove(name);
+    }
+    command
+}
 
 /// Returns the log of `slackwater` with these arguments from its start until it serves; `prelude`
 /// runs in the shell before it.
@@ -24,9 +34,8 @@ fn log_of_start(prelude: &str, words: &str) -> String {
 /// the process's id.
 fn at_start<T>(prelude: &str, words: &str, look: impl FnOnce(u32) -> T) -> (String, T) {
     let script = format!("{prelude}; exec \"$0\" {words}");
-    let mut child = Command::new("sh")
+    let mut child = unconfigured("sh")
         .args(["-c", &script, SLACKWATER])
-        .env_remove("RUST_LOG")
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -74,9 +83,8 @@ fn open_file_limit_is_raised_and_a_low_hard_limit_logged() {
 
 /// Returns the error of `slackwater` with these arguments, which it rejects with this exit code.
 fn complaint(words: &str, code: i32) -> String {
-    let output = Command::new(SLACKWATER)
+    let output = unconfigured(SLACKWATER)
         .args(words.split_whitespace())
-        .env_remove("RUST_LOG")
         .output()
         .unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
@@ -119,7 +127,7 @@ fn a_negative_number_is_refused_with_the_flag_and_its_range() {
 
 /// Runs `slackwater` with these arguments and this standard output.
 fn run_into(words: &str, output: impl Into<Stdio>) -> Output {
-    Command::new(SLACKWATER)
+    unconfigured(SLACKWATER)
         .args(words.split_whitespace())
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdout(output)
@@ -312,10 +320,9 @@ fn an_agent_notifies_its_supervisor_when_it_serves_and_when_it_stops() {
     socket
         .set_read_timeout(Some(Duration::from_mins(1)))
         .unwrap();
-    let mut agent = Command::new(SLACKWATER)
+    let mut agent = unconfigured(SLACKWATER)
         .args(AGENT.split(' '))
         .args(["--drain-delay", "0"])
-        .env_remove("RUST_LOG")
         .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "200000")
         .stderr(Stdio::null())
@@ -343,7 +350,7 @@ fn an_agent_notifies_its_supervisor_when_it_serves_and_when_it_stops() {
 #[test]
 fn ready_queries_a_running_process() {
     let ask = |admin: &str| {
-        let asked = Command::new(SLACKWATER)
+        let asked = unconfigured(SLACKWATER)
             .args(["ready", "--admin", admin])
             .output()
             .unwrap();
@@ -351,13 +358,13 @@ fn ready_queries_a_running_process() {
             String::from_utf8(asked.stdout).unwrap() + &String::from_utf8_lossy(&asked.stderr);
         (asked.status.code(), told)
     };
-    let mut serve = Command::new(SLACKWATER)
+    let mut serve = unconfigured(SLACKWATER)
         .args(
             SERVE
-                .replace("--admin none", "--admin 127.0.0.1:0")
+                // A host that no other test uses, so that no server is there in the end.
+                .replace("--admin none", "--admin 127.95.0.1:0")
                 .split(' '),
         )
-        .env_remove("RUST_LOG")
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -384,10 +391,9 @@ fn ready_queries_a_running_process() {
 #[test]
 fn the_log_may_be_json_and_its_level_is_configured() {
     for words in [SERVE, AGENT] {
-        let mut child = Command::new(SLACKWATER)
+        let mut child = unconfigured(SLACKWATER)
             .args(words.split(' '))
             .args(["--log-format", "json"])
-            .env_remove("RUST_LOG")
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -406,7 +412,7 @@ fn the_log_may_be_json_and_its_level_is_configured() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let words = SERVE.replace("127.0.0.1:0", &address);
-    let output = Command::new("sh")
+    let output = unconfigured("sh")
         .args([
             "-c",
             "ulimit -Sn 64; ulimit -Hn 256; exec \"$0\" \"$@\"",
@@ -414,7 +420,6 @@ fn the_log_may_be_json_and_its_level_is_configured() {
         ])
         .args(words.split(' '))
         .args(["--log-level", "error"])
-        .env_remove("RUST_LOG")
         .output();
     let told = String::from_utf8(output.unwrap().stderr).unwrap();
     assert!(told.contains("cannot listen"), "{told}");

@@ -52,7 +52,7 @@ func TestGRPCClientLeavesDrainingRustAgent(t *testing.T) {
 	var addresses []string
 	for range threeTimes {
 		r := startReplica(t, replicaOptions{takes: usualTime, plain: true})
-		agent := startAgent(t, "h2c", r.address, time.Second)
+		agent := startAgent(t, "h2c", r.address, 3*time.Second)
 		agents, addresses = append(agents, agent), append(addresses, agent.address)
 	}
 	client := testgrpc.NewTestServiceClient(dial(t, "udp", nil, addresses...))

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for something that happens soon.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {

@@ -1,17 +1,15 @@
 package interop
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slackwater/slackwater/go/internal/process"
 )
 
 // binaryVariable names the Rust binary.
@@ -38,54 +36,6 @@ func rustBinary(t *testing.T) string {
 	return ""
 }
 
-// endMax is how long the Rust binary may take to end after SIGTERM.
-const endMax = 5 * time.Second
-
-// startRust runs the Rust binary until the end of the test, and returns a function that makes it
-// end earlier.
-func startRust(t *testing.T, arguments ...string) (end func()) {
-	t.Helper()
-	var output bytes.Buffer
-	command := exec.Command(rustBinary(t), arguments...)
-	command.Stdout, command.Stderr = &output, &output
-	if err := command.Start(); err != nil {
-		t.Fatalf("slackwater: %v", err)
-	}
-	end = func() { _ = command.Process.Signal(syscall.SIGTERM) }
-	t.Cleanup(func() {
-		end()
-		kill := time.AfterFunc(endMax, func() { _ = command.Process.Kill() })
-		_ = command.Wait()
-		kill.Stop()
-		if t.Failed() {
-			t.Logf("slackwater %q wrote:\n%s", arguments, &output)
-		}
-	})
-	return end
-}
-
-// freeAddress returns an address of loopback that is free for both TCP and UDP.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, socket := listenBoth(t)
-	defer socket.Close()
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
-// listens waits until something accepts connections.
-func listens(t *testing.T, address string) {
-	t.Helper()
-	eventually(t, address+" accepts connections", func() bool {
-		conn, err := net.DialTimeout("tcp", address, time.Second)
-		if err != nil {
-			return false
-		}
-		_ = conn.Close()
-		return true
-	})
-}
-
 // rustAgent is a running slackwater agent.
 type rustAgent struct {
 	// address is where it takes requests and probes.
@@ -98,11 +48,9 @@ type rustAgent struct {
 // it drains, and serves.
 func startAgent(t *testing.T, protocol, server string, drainDelay time.Duration) rustAgent {
 	t.Helper()
-	address := freeAddress(t)
-	end := startRust(t, "agent", "--listen", address, "--to", server, "--protocol", protocol,
-		"--drain-delay", fmt.Sprintf("%dms", drainDelay.Milliseconds()), "--drain-timeout", "1s")
-	listens(t, address)
-	return rustAgent{address, end}
+	agent := process.Start(t, rustBinary(t), "agent", "--listen", process.AnyPort, "--to", server,
+		"--protocol", protocol, "--drain-delay", fmt.Sprintf("%dms", drainDelay.Milliseconds()))
+	return rustAgent{agent.Address(t), agent.End}
 }
 
 // rustProxy is a running slackwater serve.
@@ -113,7 +61,6 @@ type rustProxy struct {
 // startServe runs serve over replicas.
 func startServe(t *testing.T, protocol, probes string, replicas []string) *rustProxy {
 	t.Helper()
-	p := &rustProxy{address: freeAddress(t), admin: freeAddress(t)}
 	names, err := json.Marshal(replicas)
 	if err != nil {
 		t.Fatal(err)
@@ -131,14 +78,12 @@ transport = %q
 
 [admin]
 listen = %q
-`, p.address, names, protocol, probes, p.admin)
+`, process.AnyPort, names, protocol, probes, process.AnyPort)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	startRust(t, "serve", "--config", file)
-	listens(t, p.address)
-	listens(t, p.admin)
-	return p
+	serve := process.Start(t, rustBinary(t), "serve", "--config", file)
+	return &rustProxy{address: serve.Address(t), admin: serve.Admin(t)}
 }
 
 // rustReplica is a replica in serve's status.

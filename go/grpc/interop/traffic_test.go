@@ -49,15 +49,19 @@ func send(t *testing.T, count int64, request func(ctx context.Context) error) {
 	senders.Wait()
 }
 
-// during makes requests until check has returned.
+// during makes requests until check has returned, and waits for the last of them: a cancelled one
+// could still arrive at a replica after its client has gone.
 func during(t *testing.T, request func(ctx context.Context) error, check func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	var checked atomic.Bool
 	var senders sync.WaitGroup
 	for range atOnce {
 		senders.Go(func() {
-			for ctx.Err() == nil {
-				if err := request(ctx); err != nil && ctx.Err() == nil {
+			for !checked.Load() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				err := request(ctx)
+				cancel()
+				if err != nil {
 					t.Errorf("request: %v", err)
 					return
 				}
@@ -65,7 +69,7 @@ func during(t *testing.T, request func(ctx context.Context) error, check func())
 		})
 	}
 	defer senders.Wait()
-	defer cancel()
+	defer checked.Store(true)
 	check()
 }
 

@@ -147,9 +147,13 @@ func TestCallThatItsClientGivesUpIsCancelled(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			}})
+			// The call is to reach the server within its deadline, so the connection is there before.
+			if _, err := probepb.NewLoadClient(conn).Probe(contextFor(t), &probepb.ProbeRequest{}); err != nil {
+				t.Fatal(err)
+			}
 			ctx, cancel := context.WithCancel(contextFor(t))
 			if name == "deadline" {
-				ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+				ctx, cancel = context.WithTimeout(ctx, time.Second)
 			}
 			defer cancel()
 			go func() {

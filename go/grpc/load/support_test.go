@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // TestMain fails if goroutines of this package or of gRPC are left at the end.
 func TestMain(m *testing.M) {

@@ -3,11 +3,13 @@ package xdstest
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -17,6 +19,7 @@ import (
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	controlplane "github.com/envoyproxy/go-control-plane/pkg/server/v3"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -29,7 +32,8 @@ import (
 // control is a control plane of endpoints alone, which records the requests of its clients, and
 // misbehaves when it is told to.
 type control struct {
-	cache   cache.SnapshotCache
+	cache cache.SnapshotCache
+	// address is held until the end of the test, also while the plane is away.
 	address string
 	// tls is nil for a plane without TLS.
 	tls *tls.Config
@@ -49,7 +53,7 @@ func startControl(t *testing.T, secured *tls.Config, token string) *control {
 	t.Helper()
 	c := &control{
 		cache:   cache.NewSnapshotCache(false, cache.IDHash{}, nil),
-		address: "127.0.0.1:0",
+		address: holdPort(t),
 		tls:     secured,
 		token:   token,
 		dropped: make(chan struct{}),
@@ -59,6 +63,37 @@ func startControl(t *testing.T, secured *tls.Config, token string) *control {
 	return c
 }
 
+// holdPort binds a port of loopback until the end of the test without listening at it, so that a
+// plane can leave and come back, and no other process gets the port meanwhile.
+func holdPort(t *testing.T) string {
+	t.Helper()
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(socket) })
+	if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
+}
+
+// sharing lets a listener have the port that holdPort holds.
+var sharing = net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+	var failed error
+	err := socket.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	})
+	return errors.Join(err, failed)
+}}
+
 // start listens, at the same address as before.
 func (c *control) start(t *testing.T) {
 	t.Helper()
@@ -66,11 +101,10 @@ func (c *control) start(t *testing.T) {
 	if c.tls != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(c.tls)))
 	}
-	listener, err := net.Listen("tcp", c.address)
+	listener, err := sharing.Listen(t.Context(), "tcp", c.address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.address = listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	server := grpc.NewServer(options...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, controlplane.NewServer(ctx, c.cache, c.callbacks()))

@@ -156,7 +156,8 @@ mod tests {
 
     /// A replica on its own thread, until the tests end.
     fn start() -> SocketAddr {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        // A host that no other test uses, so that the port stays free.
+        let free = std::net::TcpListener::bind("127.97.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
         std::thread::spawn(move || {

@@ -1,9 +1,27 @@
 //! Free ports for processes.
 
+use core::hash::BuildHasher;
 use core::net::{Ipv4Addr, SocketAddr};
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::hash::RandomState;
 use std::net::{TcpListener, UdpSocket};
+use std::sync::LazyLock;
+
+/// Where the search begins, below the ports that systems give by default.
+const FIRST: u16 = 20_000;
+
+/// Where the ports begin that systems give by default.
+const GIVEN: u16 = 32_768;
+
+/// The range in which the system chooses ports.
+const SYSTEMS_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// Ports of loopback that were free for TCP and for UDP, reserved until this is dropped.
+///
+/// The system does not give them to sockets and connections that ask for any port, and none is
+/// taken twice here. So they stay free from the drop until a process binds them, and while a
+/// process is restarted.
 #[derive(Debug, Default)]
 pub(crate) struct FreePorts(Vec<(TcpListener, UdpSocket)>);
 
@@ -14,18 +32,56 @@ impl FreePorts {
     ///
     /// Fails if none is free.
     pub(crate) fn take(&mut self) -> Result<SocketAddr, String> {
-        // A port that is free for TCP is rarely in use for UDP.
-        const TRIES: usize = 100;
-        for _ in 0..TRIES {
-            let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
-                let address = listener.local_addr()?;
-                Ok((address, listener, UdpSocket::bind(address)?))
-            });
-            if let Ok((address, listener, socket)) = held {
-                self.0.push((listener, socket));
+        // Other chores that run at the same time begin elsewhere.
+        static NEXT: LazyLock<AtomicU64> =
+            LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(()) >> 1));
+        let range = untouched();
+        for _ in range.clone() {
+            let place = NEXT.fetch_add(1, Ordering::Relaxed) % u64::from(range.end - range.start);
+            let port = range.start + u16::try_from(place).unwrap_or_default();
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let held = TcpListener::bind(address)
+                .and_then(|listener| Ok((listener, UdpSocket::bind(address)?)));
+            if let Ok(held) = held {
+                self.0.push(held);
                 return Ok(address);
             }
         }
-        Err("no free port on 127.0.0.1".to_owned())
+        Err(format!("no free port on 127.0.0.1 of {range:?}"))
+    }
+}
+
+/// The ports from [`FIRST`] that the system does not choose. If it chooses them all, those that it
+/// does not choose by default.
+fn untouched() -> Range<u16> {
+    let given = std::fs::read_to_string(SYSTEMS_RANGE).ok();
+    let lowest = given.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    let end = lowest.filter(|lowest| *lowest > FIRST).unwrap_or(GIVEN);
+    FIRST..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_port_is_given_twice_here_or_by_the_system() {
+        let mut seen = BTreeSet::new();
+        for _ in 0..50 {
+            // Each is free again when the next one is taken.
+            let address = FreePorts::default().take().expect("a free port");
+            assert!(seen.insert(address.port()), "{address} is given twice");
+            assert!(untouched().contains(&address.port()), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_held_until_the_drop() {
+        let mut ports = FreePorts::default();
+        let address = ports.take().expect("a free port");
+        assert!(TcpListener::bind(address).is_err() && UdpSocket::bind(address).is_err());
+        drop(ports);
+        assert!(TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok());
     }
 }

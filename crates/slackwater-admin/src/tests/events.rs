@@ -32,7 +32,7 @@ impl Reader {
     /// Opens the stream; `None` if there are too many readers.
     fn try_open(address: SocketAddr) -> Option<Self> {
         let mut stream = TcpStream::connect(address).expect("the server listens");
-        let patience = Some(Duration::from_secs(20));
+        let patience = Some(Duration::from_mins(1));
         stream.set_read_timeout(patience).expect("a socket");
         let ask = b"GET /events HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n";
         stream.write_all(ask).expect("the server reads");

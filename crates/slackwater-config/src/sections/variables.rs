@@ -68,7 +68,8 @@ impl Variables {
         Self::read(|other| (other == name).then(|| value.to_owned()))
     }
 
-    fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+    /// The names of all variables that configure a process.
+    pub fn names() -> impl Iterator<Item = &'static str> {
         let single = [
             DISABLED,
             EXPORTER,
@@ -84,8 +85,11 @@ impl Variables {
             INDEX,
         ];
         let double = [PROTOCOL, TIMEOUT, CERTIFICATE, HEADERS];
-        let names = single.into_iter().chain(double.into_iter().flatten());
-        let set = names.filter_map(|name| Some((name, variable(name)?)));
+        single.into_iter().chain(double.into_iter().flatten())
+    }
+
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let set = Self::names().filter_map(|name| Some((name, variable(name)?)));
         Self(set.filter(|(_, said)| !said.trim().is_empty()).collect())
     }
 

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
@@ -36,6 +36,40 @@ pub struct ApiServer {
     pub address: Option<SocketAddr>,
     requests: mpsc::UnboundedReceiver<Asked>,
     task: JoinHandle<()>,
+}
+
+/// A port of loopback at which servers come and go. It is held meanwhile, so that no other process
+/// gets it, and refuses connections.
+#[derive(Debug)]
+pub struct Port {
+    address: SocketAddr,
+    /// It never listens.
+    _held: TcpSocket,
+}
+
+impl Port {
+    /// Holds a port of the system's choice.
+    pub fn hold() -> Self {
+        let held = Self::bind(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let address = held.local_addr().expect("bound");
+        Self {
+            address,
+            _held: held,
+        }
+    }
+
+    /// Starts a server at the port. The one before must have stopped.
+    pub fn start(&self) -> ApiServer {
+        let listener = Self::bind(self.address).listen(128).expect("a listener");
+        ApiServer::serve(listener, None)
+    }
+
+    fn bind(address: SocketAddr) -> TcpSocket {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_reuseport(true).expect("an option of sockets");
+        socket.bind(address).expect("the port is held here");
+        socket
+    }
 }
 
 /// A request that waits for its response.
@@ -72,22 +106,20 @@ impl Body for Pieces {
 impl ApiServer {
     /// Serves on loopback.
     pub async fn start() -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
-    }
-
-    /// Serves at an address, such as that of a server before.
-    pub async fn start_at(address: SocketAddr) -> Self {
-        Self::serve(address, None).await
+        Self::serve(Self::listen().await, None)
     }
 
     /// Serves on loopback over TLS.
     pub async fn start_tls(config: Arc<ServerConfig>) -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self::serve(address, Some(TlsAcceptor::from(config))).await
+        Self::serve(Self::listen().await, Some(TlsAcceptor::from(config)))
     }
 
-    async fn serve(address: SocketAddr, tls: Option<TlsAcceptor>) -> Self {
-        let listener = TcpListener::bind(address).await.expect("a socket");
+    async fn listen() -> TcpListener {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        TcpListener::bind(any).await.expect("a socket")
+    }
+
+    fn serve(listener: TcpListener, tls: Option<TlsAcceptor>) -> Self {
         let address = listener.local_addr().expect("bound");
         let (sender, requests) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {

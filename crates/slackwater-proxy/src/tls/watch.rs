@@ -218,7 +218,7 @@ mod tests {
     use tokio::sync::watch;
 
     /// No wait takes this long unless the test fails.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_mins(1);
     const NEVER: Pace = Pace {
         period: Duration::from_hours(1),
         settled: Duration::ZERO,

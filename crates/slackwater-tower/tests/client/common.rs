@@ -25,14 +25,14 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinSet;
 use tower_layer::Layer;
 
-/// Waits until `condition` holds. A test in which it never does fails after ten seconds.
+/// Waits until `condition` holds. A test in which it never does fails after a minute.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let reached = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), reached)
+    tokio::time::timeout(Duration::from_mins(1), reached)
         .await
         .unwrap_or_else(|_| panic!("never came about: {what}"));
 }

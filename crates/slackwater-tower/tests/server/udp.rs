@@ -201,7 +201,8 @@ async fn burst_larger_than_a_turn_is_answered_completely() {
 async fn departed_clients_do_not_end_the_responder() {
     let load = Load::new();
     let responder = UdpSocket::bind(IPV4).await.unwrap();
-    let gone = UdpSocket::bind(IPV4).await.unwrap();
+    // A host that no other test uses, so that its port stays free.
+    let gone = UdpSocket::bind("127.96.0.1:0").await.unwrap();
     let gone_address = gone.local_addr().unwrap();
     // Only a connected socket reports replies that were not delivered: "connection refused" on
     // receiving.

@@ -214,7 +214,7 @@ mod tests {
     use super::super::{Stream, address, json};
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     /// A server that sends one connection these pieces, each on its own. Its task returns the
     /// request.
@@ -325,9 +325,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_connection_is_an_error() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
-        drop(listener);
+        // It never listens, and no other process can at its port.
+        let held = TcpSocket::new_v4().unwrap();
+        held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = address::parse(&held.local_addr().unwrap().to_string()).unwrap();
         let failure = Stream::open(&address).await.unwrap_err();
         assert!(matches!(failure, Failure::Connect(_)), "{failure}");
     }

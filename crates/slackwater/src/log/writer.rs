@@ -145,7 +145,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// Timeout of events that must happen; far more than they take on a busy machine.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     /// Writes a piece when the test allows it, and then reports it to the test.
     struct Told {

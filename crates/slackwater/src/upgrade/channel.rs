@@ -221,7 +221,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     fn ends(patience: Duration) -> (Channel, Channel) {
         let (ours, theirs) = Channel::pair(patience).expect("sockets");

@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     fn hand_over(program: &Program, patience: Duration) -> Result<Child, String> {
         let (attempt, _hold) = HandOver::new(patience).expect("sockets");

@@ -40,10 +40,12 @@ async fn agent_waits_for_a_server_that_starts_later() {
     let server = Server::tcp_at(address).await;
     withdrawn(&agent, false).await;
     assert_serves(&agent, &server).await;
-    assert_eq!(
-        (agent.times_said(WITHDRAWN), agent.times_said(BACK)),
-        (1, 1)
-    );
+    // The log is written asynchronously.
+    until("the log says that it is back", async || {
+        agent.times_said(BACK) == 1
+    })
+    .await;
+    assert_eq!(agent.times_said(WITHDRAWN), 1);
 }
 
 #[tokio::test]

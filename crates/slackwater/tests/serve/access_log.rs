@@ -12,7 +12,10 @@ pub(crate) struct Log(PathBuf);
 impl Log {
     pub(crate) fn new(name: &str) -> Self {
         let name = format!("slackwater-log-{name}-{}", std::process::id());
-        Self(std::env::temp_dir().join(name))
+        let file = std::env::temp_dir().join(name);
+        // One may be left of an earlier process with the same number.
+        let _ = std::fs::remove_file(&file);
+        Self(file)
     }
 
     pub(crate) fn toml(&self, more: &str) -> String {

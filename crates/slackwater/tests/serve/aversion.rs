@@ -400,6 +400,11 @@ async fn warm_up_by_time_limits_a_new_replica() {
     assert_eq!(failures(&mut client, "GET", 40).await, 0);
     written.become_text(&joining(&[one, two, three, new], by_the_clock));
     reload(&proxy);
+    until("the status has the change", async || {
+        let replicas = status(&proxy).await["replicas"].as_array().map(Vec::len);
+        (replicas == Some(4)).then_some(())
+    })
+    .await;
     // A tenth of a quarter of the requests is 40.
     let sent = requests_to_last(&proxy, &mut client, 1_600).await;
     assert!((10..=90).contains(&sent), "{sent}");

@@ -3,8 +3,9 @@
 
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{self, Replica, unused_address};
+use crate::replicas::{self, Replica, sharing, unused_address};
 use bytes::Bytes;
+use core::net::SocketAddr;
 use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -156,8 +157,10 @@ async fn a_request_that_may_have_had_an_effect_is_not_sent_twice() {
 
 #[tokio::test]
 async fn a_request_that_may_have_been_received_is_not_retried() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    // The port is held, so that no server is there afterwards.
+    let held = sharing(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let address = held.local_addr().unwrap();
+    let listener = sharing(address).listen(8).unwrap();
     // It answers once, reads a second request, and is permanently gone.
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -427,11 +430,11 @@ async fn slow_upload_is_allowed_and_a_stalled_one_is_a_408() {
     let proxy = Proxy::start(&[replica.address], "[timeouts]\nfirst_byte = \"1s\"");
     let mut client = Client::connect(proxy.address).await;
     client
-        .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\n")
+        .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 150\r\n\r\n")
         .await;
-    // Each pause is shorter than the timeout, but their sum is longer.
-    for _ in 0..8 {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    // Each pause is far shorter than the timeout, also on a busy machine, but their sum is longer.
+    for _ in 0..150 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
         client.send("x").await;
     }
     assert_eq!(client.answer().await.status, 200);

@@ -7,7 +7,9 @@ use crate::replicas::Replica;
 use crate::upgrade::{process, successor_of};
 use core::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
-use slackwater_discovery::kubernetes::testing::{ApiServer, Sending, endpoint, kubeconfig, slice};
+use slackwater_discovery::kubernetes::testing::{
+    ApiServer, Port, Sending, endpoint, kubeconfig, slice,
+};
 use slackwater_discovery::testing::Folder;
 use std::sync::Arc;
 
@@ -62,7 +64,8 @@ async fn a_fleet_follows_its_pods_and_outlives_the_api_server() {
         Replica::echo("zoe").await,
     ];
     let [one, two, three] = &replicas;
-    let mut server = ApiServer::start().await;
+    let port = Port::hold();
+    let mut server = port.start();
     let address = server.address.unwrap();
     let folder = Folder::new("cluster");
     folder.write("token", "s3cret");
@@ -123,7 +126,7 @@ async fn a_fleet_follows_its_pods_and_outlives_the_api_server() {
     assert!(metrics.contains(&answered), "{metrics}");
 
     // It comes back, and knows nothing of the version from before.
-    let mut server = ApiServer::start_at(address).await;
+    let mut server = port.start();
     let asked = server.asked().await;
     assert!(
         asked.target.ends_with("&resourceVersion=103"),
@@ -248,7 +251,8 @@ async fn a_reload_reads_the_kubeconfig_and_keeps_a_source_that_is_the_same() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_successor_takes_over_once_its_cluster_has_answered() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
-    let mut server = ApiServer::start().await;
+    let port = Port::hold();
+    let mut server = port.start();
     let address = server.address.unwrap();
     let folder = Folder::new("successor");
     folder.write("token", "s3cret");
@@ -270,7 +274,7 @@ async fn a_successor_takes_over_once_its_cluster_has_answered() {
     assert_eq!(process(&proxy).await, old);
 
     // Both processes ask again: one for what is new, the other for all.
-    let mut server = ApiServer::start_at(address).await;
+    let mut server = port.start();
     let second = pod("web-2", 200, &two);
     let answering = tokio::spawn(async move {
         let mut watches = Vec::new();

@@ -80,7 +80,7 @@ async fn each_request_is_counted_once_by_its_outcome() {
     let expected = [&expected[..], &[("broken", 1)]].concat();
     becomes(&proxy, &expected).await;
     // An error response of the proxy itself counts as an answer, too.
-    drop(replica);
+    replica.stop();
     until("the replica is gone", async || {
         (get(proxy.address, "/").await.status == 502).then_some(())
     })

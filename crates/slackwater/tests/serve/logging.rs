@@ -145,7 +145,11 @@ async fn the_number_of_lost_lines_is_logged_once_the_log_is_read_again() {
             client.answer().await;
         }
     }
-    let lost = proxy.lost().await;
+    // Lines about the last connections may be lost a little later.
+    let least = proxy.lost().await;
     let line = proxy.line("log lines lost");
-    assert!(line.contains(&format!("lines={lost}")), "{line}: {lost}");
+    let (_, told) = line.split_once("lines=").unwrap();
+    let told: u64 = told.split(' ').next().unwrap().parse().unwrap();
+    let most = proxy.lost().await;
+    assert!((least..=most).contains(&told), "{line}: {least} to {most}");
 }

@@ -1,7 +1,7 @@
 //! `/healthz` when all resources are in use: a supervisor without an answer would kill the process.
 
 use crate::clients::{Client, get};
-use crate::proxy::{PATIENCE, Proxy};
+use crate::proxy::{PATIENCE, Proxy, unconfigured};
 use crate::replicas::Replica;
 use std::process::Command;
 use tokio::net::TcpStream;
@@ -40,8 +40,8 @@ async fn exhausted_descriptors_do_not_block_health_endpoints() {
     command
         .args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""])
         .arg(env!("CARGO_BIN_EXE_slackwater"))
-        .args(words.split(' '))
-        .env_remove("RUST_LOG");
+        .args(words.split(' '));
+    unconfigured(&mut command);
     let proxy = Proxy::spawn_command(&mut command);
     let mut clients = Vec::new();
     for _ in 0..80 {

@@ -5,6 +5,7 @@ use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use slackwater_config::Variables;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -27,8 +28,16 @@ pub(crate) struct Proxy {
 /// A command for the binary under test.
 pub(crate) fn slackwater(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slackwater"));
-    command.args(args).env_remove("RUST_LOG");
+    command.args(args);
+    unconfigured(&mut command);
     command
+}
+
+/// Removes the developer's variables that would configure the process.
+pub(crate) fn unconfigured(command: &mut Command) {
+    for name in Variables::names().chain(["RUST_LOG"]) {
+        command.env_remove(name);
+    }
 }
 
 impl Proxy {

@@ -272,6 +272,8 @@ async fn a_replica_that_leaves_finishes_its_requests_and_gets_no_more() {
     let fleet = Written::new("fleet", &format!("replicas = {}\n", list(&[slow])));
     let file = format!("discovery.file = {:?}\n", fleet.0);
     let text = config(&[slow], "").replace(&format!("replicas = {}\n", list(&[slow])), &file);
+    // With one worker, an answer of the new replica shows that the old one has left everywhere.
+    let text = text.replace("workers = 2", "workers = 1");
     let written = Written::new("leaves", &text);
     let proxy = written.serve(&[]);
     let mut busy = Client::connect(proxy.address).await;

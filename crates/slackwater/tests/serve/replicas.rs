@@ -73,6 +73,9 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 /// A replica that handles each connection with `script`.
 pub(crate) struct Replica {
     pub(crate) address: SocketAddr,
+    /// Never listens. It holds the port, which another test could get otherwise once the replica
+    /// has stopped.
+    _held: TcpSocket,
     accepted: Arc<AtomicUsize>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -102,6 +105,10 @@ impl Replica {
         Self::scripted_at("127.0.0.1:0", script).await
     }
 
+    #[expect(
+        clippy::unused_async,
+        reason = "it needs a runtime, which those who await it have"
+    )]
     pub(crate) async fn scripted_at<F>(
         address: &str,
         script: impl Fn(Connection) -> F + Send + 'static,
@@ -109,8 +116,9 @@ impl Replica {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind(address).await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let held = sharing(address.parse().unwrap());
+        let address = held.local_addr().unwrap();
+        let listener = sharing(address).listen(1024).unwrap();
         let accepted = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&accepted);
         let task = tokio::spawn(async move {
@@ -125,6 +133,7 @@ impl Replica {
         });
         Self {
             address,
+            _held: held,
             accepted,
             task,
         }
@@ -149,7 +158,7 @@ impl Replica {
         .await
     }
 
-    /// Stops listening.
+    /// Stops listening. Connections are refused then, until this is dropped.
     pub(crate) fn stop(&self) {
         self.task.abort();
     }
@@ -164,6 +173,19 @@ impl Drop for Replica {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// A bound socket that shares its port with others of its kind.
+pub(crate) fn sharing(address: SocketAddr) -> TcpSocket {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    };
+    let socket = socket.unwrap();
+    socket.set_reuseport(true).unwrap();
+    socket.bind(address).unwrap();
+    socket
 }
 
 fn length_in(head: &str) -> usize {

@@ -3,7 +3,7 @@
 
 use crate::clients::{Client, get};
 use crate::frames::{self, GOAWAY, HEADERS, Reader};
-use crate::proxy::{PATIENCE, Proxy, until};
+use crate::proxy::{PATIENCE, Proxy, unconfigured, until};
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -41,7 +41,8 @@ impl Program {
              --replicas {replica}"
         );
         let mut command = Command::new(&self.0);
-        command.args(words.split(' ')).env_remove("RUST_LOG");
+        command.args(words.split(' '));
+        unconfigured(&mut command);
         Proxy::spawn_command(&mut command)
     }
 }

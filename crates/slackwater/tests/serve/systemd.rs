@@ -1,7 +1,7 @@
 //! Sockets that systemd has opened, and the reports to it by `sd_notify`.
 
 use crate::clients::get;
-use crate::proxy::{Proxy, until};
+use crate::proxy::{Proxy, unconfigured, until};
 use crate::replicas::Replica;
 use core::mem::MaybeUninit;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -22,8 +22,8 @@ fn activated(socket: TcpListener, name: &str, words: &str) -> Command {
     );
     command
         .args(["-c", &script, env!("CARGO_BIN_EXE_slackwater")])
-        .env_remove("RUST_LOG")
         .stdin(OwnedFd::from(socket));
+    unconfigured(&mut command);
     command
 }
 
@@ -189,9 +189,9 @@ async fn a_supervisor_is_notified_of_start_watchdog_successor_and_end() {
     let mut command = Command::new("sh");
     command
         .args(["-c", &script, env!("CARGO_BIN_EXE_slackwater")])
-        .env_remove("RUST_LOG")
         .env("NOTIFY_SOCKET", &supervisor.path)
         .env("WATCHDOG_USEC", "200000");
+    unconfigured(&mut command);
     let mut proxy = Proxy::spawn_command(&mut command);
     let old = proxy.process_id();
     supervisor.hears(old, "READY=1").await;

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 /// Deadline for events that must happen; far longer than they take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const PROTOCOLS: [CollectorProtocol; 2] = [CollectorProtocol::Grpc, CollectorProtocol::Http];
 

@@ -1,16 +1,19 @@
 //! Targets that fail, and the kind of error that each of them causes.
 
-use super::targets::{answering, gated, http, listen, ok, raw};
+use super::targets::{answering, gated, http, ok, raw};
 use super::{H2, drive, plan};
 use crate::load::Protocol;
 use core::time::Duration;
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 
 #[tokio::test]
 async fn a_refused_connection_is_a_connect_error() {
-    let (listener, address) = listen().await;
-    drop(listener);
+    // It never listens, and no other process can at its port.
+    let held = TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = held.local_addr().unwrap();
     for protocol in [Protocol::Http1, H2] {
         let mut plan = plan(address, 5, Duration::from_millis(50));
         plan.protocol = protocol;

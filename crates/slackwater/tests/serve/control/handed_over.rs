@@ -2,7 +2,7 @@
 
 use super::{Token, ask, config, controlled, done, overrides};
 use crate::clients::get;
-use crate::proxy::{Proxy, until};
+use crate::proxy::{Proxy, unconfigured, until};
 use crate::reload::{Written, status};
 use crate::replicas::Replica;
 use crate::upgrade::{process, successor_of};
@@ -177,6 +177,7 @@ async fn changes_are_refused_during_an_upgrade() {
     );
     let written = Written::new("put-off", &config(&[&one], &token.section()));
     let mut command = Command::new(name.program());
+    unconfigured(&mut command);
     let args = ["serve", "--admin", "127.0.0.1:0", "--config"];
     let proxy = Proxy::spawn_command(command.args(args).arg(written.path()));
     let told = name.become_silent();

@@ -104,7 +104,7 @@ async fn drained_replica_gets_no_requests_even_if_all_others_are_down() {
     )
     .await;
     until_shown(&proxy, 0, "available", false).await;
-    drop(two);
+    two.stop();
     until("the other one is down", async || {
         (status(&proxy).await["replicas"][1]["health"]["verdict"] == "down").then_some(())
     })

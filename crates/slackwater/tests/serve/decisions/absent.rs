@@ -112,7 +112,8 @@ async fn down_drained_and_backup_replicas_are_distinguished() {
     );
     let written = Written::new("absent", &text);
     let proxy = written.serve(&[]);
-    let [drained, backup] = [drained, backup].map(|replica| replica.address.to_string());
+    // Both go on: checks would find them down otherwise.
+    let [drained, backup] = [&drained, &backup].map(|replica| replica.address.to_string());
     let order = json!({"replica": drained, "drained": true});
     done(&proxy, "/replica", &order).await;
     let decision = until("all three are out", async || {

@@ -1,9 +1,10 @@
 //! Fleets and configurations that change.
 
-use super::Moved;
+use super::{Moved, is_of, samples};
 use crate::aversion::failures;
 use crate::clients::Client;
 use crate::control::{controlled, done, send};
+use crate::proxy::until;
 use crate::reload::{Written, reload};
 use crate::replicas::Replica;
 use crate::xds;
@@ -112,13 +113,23 @@ async fn planned(moved: &Moved) {
     let written = Written::new("moves-xds", &xds::config(&plane));
     plane.send("1", &[&replica]);
     let proxy = written.serve(&[]);
+    // The control plane runs on this thread, so it may answer only now.
+    until("there is a stream", async || {
+        let found = samples(&proxy).await;
+        let is_connected = |(name, value): (&String, &f64)| {
+            is_of(name, "slackwater_xds_connected") && *value > 0.0
+        };
+        found.iter().any(is_connected).then_some(())
+    })
+    .await;
     let watched = moved.watch(&proxy).await;
     plane.send("2", &[&replica]);
     watched.moves(&["slackwater_xds_responses_total"]).await;
     plane.end();
-    watched
-        .moves(&["slackwater_xds_connected", "slackwater_xds_streams_total"])
-        .await;
+    watched.moves(&["slackwater_xds_streams_total"]).await;
+    // No server listens any more, so it stays without a stream.
+    drop(plane);
+    watched.moves(&["slackwater_xds_connected"]).await;
 }
 
 /// Authorized and unauthorized changes by operators.

@@ -4,7 +4,7 @@ use super::*;
 use core::net::SocketAddr;
 use slackwater_config::ReplicaAddress;
 use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::LocalSet;
 
 /// Starts three concurrent requests that find no connection to `address`. Returns how many got a
@@ -50,9 +50,11 @@ async fn request_beyond_the_streams_of_a_connection_opens_another() {
 
 #[tokio::test]
 async fn requests_that_wait_for_a_connection_share_its_failure() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("bound");
-    drop(listener);
+    // It never listens, and no other process can at its port.
+    let held = TcpSocket::new_v4().expect("a socket");
+    held.bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .expect("a port");
+    let address = held.local_addr().expect("bound");
     let (found, multiplex) = three_at(address).await;
     assert_eq!((found, multiplex.failures.get()), (0, 1));
     let kind = multiplex.last_failure.get();
