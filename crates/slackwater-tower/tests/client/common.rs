@@ -80,11 +80,22 @@ impl Outcomes {
     }
 }
 
-/// Round robin that records outcomes.
+/// Replicas that join (`None`) and those that are far, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Distances(Arc<Mutex<Vec<(ReplicaId, Option<Duration>)>>>);
+
+impl Distances {
+    pub(crate) fn take(&self) -> Vec<(ReplicaId, Option<Duration>)> {
+        core::mem::take(&mut self.0.lock().expect("not poisoned"))
+    }
+}
+
+/// Round robin that records outcomes, and which replicas are far.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     inner: RoundRobin,
     pub(crate) outcomes: Outcomes,
+    pub(crate) distances: Distances,
 }
 
 impl Policy for Recording {
@@ -93,6 +104,12 @@ impl Policy for Recording {
     }
 
     fn handle(&mut self, now: Instant, event: Event<'_>, draw: &mut dyn Draw) {
+        let distance = match event {
+            Event::Added(replica) => Some((replica, None)),
+            Event::Far(replica, round_trip) => Some((replica, Some(round_trip))),
+            _ => None,
+        };
+        (self.distances.0.lock().expect("not poisoned")).extend(distance);
         self.inner.handle(now, event, draw);
     }
 
