@@ -80,12 +80,15 @@ impl Outcomes {
     }
 }
 
-/// Replicas that join (`None`) and those that are far, in order.
+/// A replica that joins (`None`), or that is far.
+type Distance = (ReplicaId, Option<Duration>);
+
+/// Replicas that join and those that are far, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Distances(Arc<Mutex<Vec<(ReplicaId, Option<Duration>)>>>);
+pub(crate) struct Distances(Arc<Mutex<Vec<Distance>>>);
 
 impl Distances {
-    pub(crate) fn take(&self) -> Vec<(ReplicaId, Option<Duration>)> {
+    pub(crate) fn take(&self) -> Vec<Distance> {
         core::mem::take(&mut self.0.lock().expect("not poisoned"))
     }
 }
