@@ -8,7 +8,9 @@
 
 use core::time::Duration;
 use libfuzzer_sys::fuzz_target;
-use slackwater_xds::assignment::{ENDPOINTS_MAX, TIER_MAX, WEIGHT_MAX};
+use slackwater_xds::assignment::{
+    ENDPOINTS_MAX, TIER_MAX, WEIGHT_MAX, ZONE_BYTES_MAX,
+};
 use slackwater_xds::client::NACK_WAIT_MAX;
 use slackwater_xds::frame::{Frames, framed};
 use slackwater_xds::{Assignment, Client, Mode, Node, Report};
@@ -93,6 +95,7 @@ fn check(assignment: &Assignment) {
     for endpoint in &assignment.endpoints {
         assert!((1..=WEIGHT_MAX).contains(&endpoint.weight));
         assert!(endpoint.tier <= TIER_MAX);
+        assert!(endpoint.zone.len() <= ZONE_BYTES_MAX);
         assert!(endpoint.address.port() > 0);
         assert!(addresses.insert(endpoint.address), "{}", endpoint.address);
     }

@@ -28,6 +28,7 @@ mod openapi;
 mod query;
 mod readiness;
 mod reply;
+mod reported_status;
 mod reserve;
 mod router;
 mod server;

@@ -2,6 +2,7 @@
 //! and a test keeps the two in step. Fields are only ever added; readers must ignore unknown ones.
 
 use super::key_status::KeyStatus;
+use super::reported_status::{ReportedStatus, whole};
 use super::standing::{ServiceStandingStatus, StandingCounts, StandingStatus};
 use super::xds_status::XdsStatus;
 use core::ops::AddAssign;
@@ -10,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use slackwater_core::LoadReport;
 use slackwater_core::overload::{AdmissionView, Priority, Shed};
 use slackwater_core::policy::{Counters, PooledView};
-use slackwater_core::report::Reported;
 use slackwater_core::tail::TieCounts;
 use slackwater_core::tracker::CapacitySource;
 use slackwater_telemetry::attempt_failure::FailureFacts;
@@ -132,6 +132,10 @@ pub(crate) struct ReplicaStatus {
     pub(crate) fleet_weight: u32,
     pub(crate) drained: bool,
     pub(crate) tier: u8,
+    #[serde(default)]
+    pub(crate) zone: Option<String>,
+    #[serde(default)]
+    pub(crate) far: bool,
     pub(crate) state: String,
     pub(crate) since_ms: Option<u64>,
     pub(crate) why: Option<String>,
@@ -146,17 +150,6 @@ pub(crate) struct ReplicaStatus {
     pub(crate) head_us: Option<QuantileStatus>,
     pub(crate) in_flight: u64,
     pub(crate) requests: RequestCounts,
-}
-
-/// A replica's last report, from the worker that received the newest one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct ReportedStatus {
-    pub(crate) rif: u32,
-    pub(crate) latency_us: Option<u64>,
-    pub(crate) capacity_millirif: Option<u32>,
-    pub(crate) cost_us: Option<u64>,
-    pub(crate) age_ms: u64,
 }
 
 /// A worker's part of a service: its policy's counts and its pool.
@@ -376,6 +369,8 @@ impl ReplicaStatus {
             fleet_weight: replica.fleet_weight,
             drained: replica.drained,
             tier: replica.tier,
+            zone: replica.zone.clone(),
+            far: replica.far,
             state: standing.state.as_str().to_owned(),
             since_ms: standing.since.map(since_epoch_ms),
             why: standing.why(),
@@ -398,18 +393,6 @@ impl ReplicaStatus {
     /// Its state.
     pub(crate) fn state(&self) -> ReplicaState {
         ReplicaState::named(&self.state).unwrap_or_default()
-    }
-}
-
-impl From<&Reported> for ReportedStatus {
-    fn from(reported: &Reported) -> Self {
-        Self {
-            rif: reported.rif.count(),
-            latency_us: reported.latency.map(|latency| whole(latency.as_micros())),
-            capacity_millirif: reported.capacity_millirif,
-            cost_us: reported.cost.map(|cost| whole(cost.as_micros())),
-            age_ms: whole(reported.age.as_millis()),
-        }
     }
 }
 
@@ -590,8 +573,4 @@ impl AddAssign for PolicyCounts {
         self.rounds += other.rounds;
         self.probing_ns += other.probing_ns;
     }
-}
-
-fn whole(number: u128) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }

@@ -29,7 +29,7 @@ use slackwater_telemetry::facts::{
     WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
-use slackwater_telemetry::replica_state::{ServiceStanding, Standing};
+use slackwater_telemetry::replica_state::ServiceStanding;
 use slackwater_telemetry::state_tracker::StateTracker;
 use slackwater_telemetry::trace::{SpanCounts, TraceId};
 use slackwater_tower::client::Reported;
@@ -94,8 +94,8 @@ pub(crate) fn facts() -> Facts {
                     probe_address: Some(format!("127.0.0.1:910{number}")),
                     weight: 1,
                     fleet_weight: 1,
-                    drained: false,
-                    tier: 0,
+                    zone: (number < 3).then(|| format!("zone-{number}")),
+                    far: number == 2,
                     health: Some(HealthFacts {
                         verdict: "up".to_owned(),
                         checks_passed: number,
@@ -105,8 +105,7 @@ pub(crate) fn facts() -> Facts {
                         last_failure: Some("status 503".to_owned()),
                         checked_at_ms: Some(1_700_000_000_456),
                     }),
-                    behind: None,
-                    standing: Standing::default(),
+                    ..ReplicaFacts::default()
                 })
                 .collect(),
             workers: vec![worker(&ids, 1), worker(&ids, 2)],

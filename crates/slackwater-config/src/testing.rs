@@ -1,6 +1,6 @@
 //! Values for tests.
 
-use crate::ReplicaConfig;
+use crate::{ReplicaConfig, Zone};
 
 /// The replica at 10.0.0.`n`:80.
 pub fn replica(n: u8) -> ReplicaConfig {
@@ -12,5 +12,6 @@ pub fn replica(n: u8) -> ReplicaConfig {
         server_name: address.ip().into(),
         weight: 1,
         tier: 0,
+        zone: Zone::default(),
     }
 }

@@ -26,7 +26,7 @@ use rustls::pki_types::ServerName;
 use slackwater_config::REPLICAS_MAX;
 use slackwater_config::TtlBounds;
 use slackwater_config::{DnsName, DnsServers};
-use slackwater_config::{OwnAddresses, ReplicaConfig};
+use slackwater_config::{OwnAddresses, ReplicaConfig, Zone};
 use std::collections::BTreeMap;
 
 /// Concurrent lookups of targets of one service.
@@ -227,6 +227,8 @@ impl DnsSource {
             server_name: self.server_name.clone().unwrap_or_else(own),
             weight,
             tier,
+            // The DNS knows no zones.
+            zone: Zone::default(),
         }
     }
 }

@@ -89,6 +89,7 @@ impl Fleet {
 mod tests {
     use super::*;
     use crate::testing::{fleet, replica};
+    use slackwater_config::Zone;
 
     #[test]
     fn order_is_ignored_and_an_address_counts_once() {
@@ -102,10 +103,12 @@ mod tests {
     fn a_change_lists_replicas_that_joined_left_or_were_altered() {
         let mut moved = replica(2);
         moved.probe_address.set_port(9);
-        let next = Fleet::new([replica(4), moved, replica(1)]);
+        let mut elsewhere = replica(1);
+        elsewhere.zone = Zone::new("b").expect("a zone");
+        let next = Fleet::new([replica(4), moved, elsewhere]);
         let change = fleet(&[1, 2, 3]).change_to(&next);
         assert_eq!(change.joined, [0]);
-        assert_eq!(change.altered, [1]);
+        assert_eq!(change.altered, [1, 2]);
         assert_eq!(change.left, [replica(3).address]);
         assert_eq!(next.shared(&fleet(&[1, 2, 3])), 2);
     }

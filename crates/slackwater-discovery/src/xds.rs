@@ -21,12 +21,14 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use plane::{Latest, Subscription};
 use rustls::pki_types::ServerName;
-use slackwater_config::{OwnAddresses, ReplicaConfig};
+use slackwater_config::{OwnAddresses, ReplicaConfig, Zone};
 use slackwater_xds::{Assignment, Endpoint};
 use tokio::sync::watch;
 
 // A locality's priority is a tier.
 const _: () = assert!(slackwater_xds::assignment::TIER_MAX == ReplicaConfig::TIER_MAX);
+// A locality's zone that was accepted is one.
+const _: () = assert!(slackwater_xds::assignment::ZONE_BYTES_MAX == Zone::BYTES_MAX);
 
 /// Follows one EDS resource. Dropping it ends its subscription.
 #[derive(Debug)]
@@ -100,11 +102,11 @@ impl XdsSource {
             remarks.push(format!("address ignored: {left_out}"));
         }
         self.remarks.log(&self.name(), remarks);
-        let replicas = usable.into_iter().map(|endpoint| self.replica(endpoint));
+        let replicas = usable.iter().map(|endpoint| self.replica(endpoint));
         Ok(Fleet::new(replicas))
     }
 
-    fn replica(&self, endpoint: Endpoint) -> ReplicaConfig {
+    fn replica(&self, endpoint: &Endpoint) -> ReplicaConfig {
         let address = endpoint.address;
         let port = endpoint.probe_port.or(self.probe_port);
         let port = port.map_or(address.port(), NonZeroU16::get);
@@ -116,6 +118,7 @@ impl XdsSource {
             server_name: self.server_name.clone().unwrap_or_else(own),
             weight: endpoint.weight,
             tier: endpoint.tier,
+            zone: Zone::new(&endpoint.zone).unwrap_or_default(),
         }
     }
 }

@@ -13,6 +13,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 use prost::Message;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The most endpoints of a resource.
 pub const ENDPOINTS_MAX: usize = 10_000;
@@ -22,6 +23,9 @@ pub const TIER_MAX: u8 = 15;
 
 /// The largest weight.
 pub const WEIGHT_MAX: u32 = 65_535;
+
+/// The longest name of a locality's zone, in bytes.
+pub const ZONE_BYTES_MAX: usize = 128;
 
 /// What a locality's share is divided into where localities have weights: a number with many
 /// divisors, so that the weights of few endpoints become small numbers.
@@ -54,7 +58,7 @@ pub struct Assignment {
 }
 
 /// An endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Its address.
     pub address: SocketAddr,
@@ -63,6 +67,9 @@ pub struct Endpoint {
     /// Its tier: the `priority` of its locality, and one more if it is DEGRADED; 0 to
     /// [`TIER_MAX`].
     pub tier: u8,
+    /// The zone of its locality: at most [`ZONE_BYTES_MAX`] printable characters. Empty: it is not
+    /// known.
+    pub zone: Arc<str>,
     /// The port of its probes, from the key `slackwater.probe_port` of its metadata.
     pub probe_port: Option<NonZeroU16>,
 }
@@ -158,6 +165,7 @@ struct Found {
     address: SocketAddr,
     tier: u8,
     locality: usize,
+    zone: Arc<str>,
     /// 0 if the locality has none.
     locality_weight: u32,
     weight: u32,
@@ -175,6 +183,8 @@ fn read_locality(
         let field = format!("{place}.leds_cluster_locality_config");
         return Err(BadResource::new(&field, "is not supported"));
     }
+    let zone = read_zone(locality);
+    let zone = zone.map_err(|told| BadResource::new(&format!("{place}.locality.zone"), told))?;
     let priority = u8::try_from(locality.priority).unwrap_or(TIER_MAX);
     let mut left_out = 0;
     for (number, endpoint) in locality.lb_endpoints.iter().enumerate() {
@@ -194,12 +204,28 @@ fn read_locality(
             address,
             tier,
             locality: index,
+            zone: Arc::clone(&zone),
             locality_weight: (locality.load_balancing_weight).map_or(0, |weight| weight.value),
             weight,
             probe_port,
         });
     }
     Ok(left_out)
+}
+
+/// The zone of a locality, which its endpoints share. Region and sub-zone are not used.
+fn read_zone(locality: &LocalityLbEndpoints) -> Result<Arc<str>, String> {
+    let zone = (locality.locality.as_ref()).map_or("", |locality| locality.zone.as_str());
+    let told = if zone.len() > ZONE_BYTES_MAX {
+        format!("has {} bytes", zone.len())
+    } else if zone.chars().any(char::is_control) {
+        format!("is {zone:?}")
+    } else {
+        return Ok(zone.into());
+    };
+    Err(format!(
+        "{told}, expected at most {ZONE_BYTES_MAX} printable characters"
+    ))
 }
 
 type FieldError = (&'static str, String);
@@ -358,6 +384,7 @@ fn weigh(found: &[Found]) -> (Vec<Endpoint>, usize) {
             address: endpoint.address,
             weight,
             tier: endpoint.tier,
+            zone: Arc::clone(&endpoint.zone),
             probe_port: endpoint.probe_port,
         });
     (endpoints.collect(), without_share)

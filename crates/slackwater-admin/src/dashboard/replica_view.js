@@ -121,7 +121,8 @@ export class ReplicaView {
     if (limit !== null) facts.push(["hot or cold", `${heatText(replica)}; hot from ${limit} on`]);
     if (replica.capacity !== null) facts.push(["can carry", `${carries(milli(replica.capacity))} in flight; ${percent(replica.full)} full`]);
     if (replica.cost !== null) facts.push(["cost of a request", cost(replica.cost)]);
-    const { tier, weight } = service.told.replicas[index];
+    const { tier, weight, zone } = service.told.replicas[index];
+    if (zone) facts.push(["zone", zone]);
     if (tier > 0) facts.push(["tier", String(tier)]);
     if (weight !== 1) facts.push(["weight", String(weight)]);
     const trouble = troubleText(replica.trouble);

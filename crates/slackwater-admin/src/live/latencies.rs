@@ -221,8 +221,8 @@ mod tests {
                 .map(|name| FleetReplica {
                     name: (*name).to_owned(),
                     address: (*name).to_owned(),
-                    tier: 0,
                     weight: 1,
+                    ..FleetReplica::default()
                 })
                 .collect(),
             ..FleetService::default()

@@ -73,6 +73,9 @@ pub struct FleetReplica {
     pub address: String,
     pub tier: u8,
     pub weight: u32,
+    /// Left out if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 /// The current state, and the changes since the previous tick.

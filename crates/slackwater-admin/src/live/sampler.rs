@@ -69,6 +69,7 @@ impl Look {
             address: replica.address.clone(),
             tier: replica.tier,
             weight: replica.weight,
+            zone: replica.zone.clone(),
         };
         let service = |part: Part<'_>| FleetService {
             name: part.service.name.clone(),

@@ -1,7 +1,8 @@
 //! Metrics of replicas: whether they may be chosen, what they report, and the results of requests
 //! to them.
 
-use super::super::status::{ReplicaStatus, ReportedStatus};
+use super::super::reported_status::ReportedStatus;
+use super::super::status::ReplicaStatus;
 use super::family::Family;
 use super::metric::{Label, OF_REPLICA, REPLICA, SERVICE};
 use super::scrape::Scrape;

@@ -293,6 +293,12 @@ pub(super) const FAMILIES: &[Family] = &[
         |it, out| each(it, out, |counts| counts.shadow_trials),
     ),
     Family::counter(
+        "slackwater_far_requests",
+        "Requests sent to replicas in another zone, retries and copies included.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.far),
+    ),
+    Family::counter(
         "slackwater_mirrored",
         "Copies of other services' requests sent to this one.",
         OF_SERVICE,

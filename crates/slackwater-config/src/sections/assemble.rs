@@ -2,6 +2,7 @@
 //! read what has rules of its own.
 
 use super::admin::{AdminSettings, read_token_file};
+use super::discovery::DnsServers;
 use super::fleet::{note_admin_collision, read_admin};
 use super::kubernetes::KubernetesSettings;
 use super::listeners::{LocatedListener, read_listeners};
@@ -12,11 +13,12 @@ use super::services::read_services;
 use super::tracing::read_tracing;
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
 use super::variables::Variables;
-use super::xds::read_xds;
+use super::xds::{XdsSettings, read_xds};
+use super::zone::ZoneSettings;
 use super::{Loaded, remarks, subset};
 use crate::table::{self, Described, Judge, Kind, LIST, Meaning, Span, Within, settings};
 use crate::toml_reader::values::{Unfit, nonzero, within};
-use crate::toml_reader::{Mistakes, Reader};
+use crate::toml_reader::{Mistakes, Reader, Remark};
 use core::num::NonZeroU16;
 use core::time::Duration;
 use serde_json::json;
@@ -49,10 +51,11 @@ pub(super) fn assemble<'s>(
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
     let mut policies_unnamed = Vec::new();
+    let zone = ZoneSettings::read(reader_ref, variables);
     let mut services = read_services(
         reader_ref,
         own,
-        &timeouts,
+        (&timeouts, &zone),
         &mut remarks,
         &mut policies_unnamed,
     );
@@ -61,13 +64,8 @@ pub(super) fn assemble<'s>(
         reader_ref,
         over_http2(&services).as_deref(),
     ));
-    let dns = table::read(reader_ref, "");
-    let fleets: Vec<_> = (services.iter())
-        .map(|service| (service.name.as_str(), &service.discovery.source))
-        .collect();
-    let xds = read_xds(reader_ref, variables, &fleets, &mut remarks);
-    let follows = (services.iter()).any(|service| service.discovery.source.is_cluster());
-    let kubernetes = KubernetesSettings::read(reader_ref, variables, follows, &mut remarks);
+    let (dns, xds, kubernetes) =
+        read_sources(reader_ref, variables, (&services, &zone), &mut remarks);
     // Routes come last, because they refer to listeners and services by name.
     let named = Named {
         listeners: &listeners,
@@ -97,6 +95,7 @@ pub(super) fn assemble<'s>(
         workers: keys.workers,
         services,
         routes,
+        zone,
         dns,
         xds,
         kubernetes,
@@ -129,6 +128,37 @@ pub(super) fn assemble<'s>(
     } else {
         (fields, Err(Mistakes::new(mistakes)))
     }
+}
+
+/// Reads where the fleets of services are found: name servers, a control plane, a cluster.
+fn read_sources<'s>(
+    reader: &mut Reader<'s>,
+    variables: &'s Variables,
+    (services, zone): (&[ServiceConfig], &ZoneSettings),
+    remarks: &mut Vec<Remark>,
+) -> (DnsServers, XdsSettings, KubernetesSettings) {
+    let dns = table::read(reader, "");
+    let fleets: Vec<_> = (services.iter())
+        .map(|service| (service.name.as_str(), &service.discovery.source))
+        .collect();
+    let xds = in_zone(read_xds(reader, variables, &fleets, remarks), zone);
+    let follows = (services.iter()).any(|service| service.discovery.source.is_cluster());
+    let kubernetes = KubernetesSettings::read(reader, variables, follows, remarks);
+    remarks.extend(remarks::idle_zone(zone, reader, services, &kubernetes));
+    (dns, xds, kubernetes)
+}
+
+/// A control plane hears of the process's zone, unless `[xds]` or a bootstrap file names another.
+fn in_zone(mut xds: XdsSettings, zone: &ZoneSettings) -> XdsSettings {
+    let told = &mut xds.node.locality.zone;
+    if let Some(name) = zone.name.name()
+        && told.is_empty()
+        && xds.bootstrap.is_none()
+        && xds.server.is_some()
+    {
+        name.clone_into(told);
+    }
+    xds
 }
 
 /// Numbers the subsets of services, if a variable has the number.

@@ -4,6 +4,7 @@
 use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
 use super::model::{ReplicaConfig, ServiceConfig};
 use super::tls::SERVER_NAME;
+use super::zone::{ZONE, Zone};
 use crate::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{found, nonzero, quote, text, whole};
@@ -127,6 +128,8 @@ settings! {
         /// The replica gets requests only while no replica of a lower
         /// [tier](../how-to/weights-and-tiers.md#tiers) is available.
         tier: u8 = 0, Within(Number, 0..=ReplicaConfig::TIER_MAX);
+        /// The replica's [zone](../how-to/zones.md). `""`: not known, so it is never far.
+        zone: Zone = Zone::default(), ZONE;
     } then {
         /// Where the replica takes requests.
         address: Described("an address", STRING), "required";
@@ -216,6 +219,7 @@ impl ServiceConfig {
                     "tier",
                     (replica.tier != 0).then(|| replica.tier.to_string()),
                 ),
+                ("zone", replica.zone.name().map(quote)),
             ];
             let keys =
                 (keys.into_iter()).filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
@@ -356,6 +360,7 @@ fn resolve(
             probe_address: probe_address.unwrap_or(own),
             weight: entry.keys.weight.into(),
             tier: entry.keys.tier,
+            zone: entry.keys.zone.clone(),
         }
     };
     let replicas = addresses.into_iter().map(replica);

@@ -16,7 +16,7 @@ use toml::de::DeValue;
 
 /// The longest name of a service, a namespace or a port. RFC 1123 label.
 const LABEL_BYTES_MAX: usize = 63;
-/// The longest name of a node or a zone. RFC 1123 subdomain.
+/// The longest name of a node. RFC 1123 subdomain.
 const PLACE_BYTES_MAX: usize = 253;
 
 /// A port of a service: the number or the name that its `EndpointSlice`s give to it.
@@ -111,12 +111,10 @@ settings! {
     } fields {
         /// Namespace of services that are written without one.
         namespace: Option<String> = None, Maybe(NAMESPACE), "the kubeconfig's, or the pod's own";
-        /// Zone of this proxy, for hints of endpoints.
-        zone: Option<String> = None, Maybe(PLACE), "`SLACKWATER_ZONE`";
         /// Node of this proxy, for hints of endpoints.
         node: Option<String> = None, Maybe(PLACE), "`SLACKWATER_NODE`";
-        /// Whether [hints](../how-to/kubernetes.md#zones) choose among the endpoints, as in
-        /// kube-proxy.
+        /// Whether [hints](../how-to/kubernetes.md#zones) for `zone.name` and `kubernetes.node`
+        /// choose among the endpoints, as in kube-proxy.
         topology: Topology = Topology::Hints, table::Choice(Topology::NAMES);
         /// The slices' port for probes, for services without `probe.port`.
         probe_port: Option<PodPort> = None, Maybe(NameOrNumber), "the port `slackwater-probe`, if there is one";
@@ -187,15 +185,15 @@ fn is_label(written: &str) -> bool {
         && !written.ends_with('-')
 }
 
-/// Whether this may be the name of a node or a zone.
+/// Whether this may be the name of a node.
 fn is_place(written: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     (1..=PLACE_BYTES_MAX).contains(&written.len()) && written.bytes().all(fits)
 }
 
 impl KubernetesSettings {
-    /// Reads the section. Variables supply the zone and the node that it leaves out. `is_used` is
-    /// whether any service follows a cluster.
+    /// Reads the section. A variable supplies the node that it leaves out. `is_used` is whether any
+    /// service follows a cluster.
     pub(super) fn read<'s>(
         reader: &mut Reader<'s>,
         variables: &'s Variables,
@@ -203,27 +201,19 @@ impl KubernetesSettings {
         remarks: &mut Vec<Remark>,
     ) -> Self {
         const SECTION: &str = <KubernetesSettings as table::Section>::NAME;
-        let places = ["zone", "node"].map(|key| (key, format!("{SECTION}.{key}")));
-        let set = places.iter().map(|(_, field)| field.as_str());
-        let set: Vec<_> = set.filter(|field| reader.has(field)).collect();
-        if is_used {
-            for item in places
-                .iter()
-                .filter_map(|(key, field)| variables.place(key, field))
-            {
-                reader.stand_in(item);
-            }
+        const NODE: &str = "kubernetes.node";
+        let node = variables.place("node", NODE);
+        if let Some(item) = node.filter(|_| is_used) {
+            reader.stand_in(item);
         }
         let mut settings: Self = table::read(reader, "");
         let kubeconfig = reader.take(&format!("{SECTION}.kubeconfig"));
         settings.kubeconfig = kubeconfig.and_then(|item| read_file_name(reader, &item));
         let idle = if !is_used && reader.has_section(SECTION) {
-            vec![(SECTION, "only with discovery.kubernetes")]
-        } else if is_used && settings.topology == Topology::Ignore {
-            let told = "only with kubernetes.topology = \"hints\"";
-            set.into_iter().map(|field| (field, told)).collect()
+            Some((SECTION, "only with discovery.kubernetes"))
         } else {
-            Vec::new()
+            let is_idle = is_used && settings.topology == Topology::Ignore && reader.has(NODE);
+            is_idle.then_some((NODE, "only with kubernetes.topology = \"hints\""))
         };
         remarks.extend(idle.into_iter().map(|(field, told)| Remark {
             severity: Severity::Warning,
@@ -281,10 +271,10 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_the_name_of_a_node_or_a_zone() {
+    fn a_place_is_the_name_of_a_node() {
         assert!(is_place("europe-west1-b") && is_place("Node_7.internal"));
-        assert!(is_place(&"z".repeat(PLACE_BYTES_MAX)));
+        assert!(is_place(&"n".repeat(PLACE_BYTES_MAX)));
         assert!(!is_place("") && !is_place("a b") && !is_place("a\n"));
-        assert!(!is_place(&"z".repeat(PLACE_BYTES_MAX + 1)));
+        assert!(!is_place(&"n".repeat(PLACE_BYTES_MAX + 1)));
     }
 }

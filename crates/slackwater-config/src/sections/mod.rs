@@ -58,6 +58,7 @@ mod tls;
 mod tracing;
 mod upgrade_protocols;
 mod xds;
+mod zone;
 
 pub use address::{OwnAddresses, ReplicaAddress, unreachable};
 pub use admin::{AdminSettings, AdminToken};
@@ -99,6 +100,7 @@ pub use tls::ListenerTls;
 pub use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
 pub use variables::Variables;
 pub use xds::XdsSettings;
+pub use zone::{Zone, ZoneSettings};
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

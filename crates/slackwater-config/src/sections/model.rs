@@ -26,6 +26,7 @@ use super::subset::SubsetSettings;
 use super::tie::TyingSettings;
 use super::tracing::TracingSettings;
 use super::xds::XdsSettings;
+use super::zone::{Zone, ZoneSettings};
 use super::{AdminSettings, ListenerTls, OwnAddresses};
 use crate::routes::Route;
 use crate::table::{Bytes, DAY, HOUR, MINUTE, MS, Number, SECOND, Span, Within, named, settings};
@@ -50,6 +51,8 @@ pub struct Config {
     pub workers: NonZeroU16,
     /// Services in the order of the file: 1 to 1,024, no name twice.
     pub services: Vec<ServiceConfig>,
+    /// The zone of this process.
+    pub zone: ZoneSettings,
     /// DNS servers for services whose fleet is in the DNS.
     pub dns: DnsServers,
     /// The control plane of services whose fleet is an EDS resource.
@@ -128,6 +131,8 @@ pub struct ServiceConfig {
     pub tie: TyingSettings,
     /// How requests that belong together find the same replica.
     pub sticky: StickySettings,
+    /// Like [`Config::zone`].
+    pub zone: ZoneSettings,
     /// Keys of requests, and the replicas that a key's requests go to.
     pub key: KeyRouting,
     /// Whether and how replicas are checked.
@@ -182,6 +187,8 @@ pub struct ReplicaConfig {
     /// Its tier. It gets requests only while no replica of a lower tier is available: 0 to
     /// [`Self::TIER_MAX`], default 0.
     pub tier: u8,
+    /// Its zone; by default it is not known.
+    pub zone: Zone,
 }
 
 impl ReplicaConfig {

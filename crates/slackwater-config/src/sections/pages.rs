@@ -21,7 +21,7 @@ use super::{
     ForwardedSettings, HealthSettings, HedgingSettings, HintSettings, KeyRouting,
     KubernetesSettings, Limits, LogSettings, QueueSettings, ReplicaSettings, RequestIdSettings,
     RetrySettings, StickySettings, SubsetSettings, Timeouts, TracingSettings, TyingSettings,
-    XdsSettings,
+    XdsSettings, ZoneSettings,
 };
 use crate::routes::{Bounds, Mirror, RetryRules};
 use crate::table::rows::{Row, rows, schema};
@@ -96,6 +96,7 @@ pub(super) fn of_process() -> Vec<Row> {
         rows::<DnsServers>(""),
         rows::<XdsSettings>(""),
         rows::<KubernetesSettings>(""),
+        rows::<ZoneSettings>(""),
         rows::<ForwardedSettings>(""),
         rows::<Timeouts>(""),
         rows::<Limits>(""),

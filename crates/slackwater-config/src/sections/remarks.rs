@@ -1,9 +1,12 @@
 //! Remarks on settings that are valid but probably not meant: settings without effect, rates that
 //! cannot keep the pool filled, an admin server that the network can reach.
 
+use super::discovery::FleetSource;
 use super::health::HealthCheck;
+use super::kubernetes::{KubernetesSettings, Topology};
 use super::model::ServiceConfig;
 use super::policies::PolicySections;
+use super::zone::ZoneSettings;
 use crate::routes::{Action, Route};
 use crate::toml_reader::{Definition, Reader, Remark, Setting, Severity};
 use slackwater_core::policy::prequal::{PrequalConfig, PrequalSettings};
@@ -170,6 +173,49 @@ pub(super) fn blind_tiers(service: &ServiceConfig, definition: &Definition) -> O
              of a lower tier have failed; expected [health], or a policy and a transport with probes",
         ),
     })
+}
+
+/// Warns about keys of `[zone]` that do nothing. A zone that a variable names is no reason for a
+/// remark: every pod of a deployment may have it.
+pub(super) fn idle_zone(
+    zone: &ZoneSettings,
+    reader: &Reader<'_>,
+    services: &[ServiceConfig],
+    kubernetes: &KubernetesSettings,
+) -> Option<Remark> {
+    if zone.name.name().is_none() {
+        let definition = reader.definition("zone.round_trip")?;
+        return Some(warning(&definition, "does nothing without zone.name"));
+    }
+    let follows_hints = |service: &ServiceConfig| {
+        kubernetes.topology == Topology::Hints
+            && matches!(service.discovery.source, FleetSource::Kubernetes(_))
+    };
+    let uses_zones = |service: &ServiceConfig| service.policy.uses_zones || follows_hints(service);
+    let definition = reader.definition("zone.name")?;
+    let first = services
+        .first()
+        .filter(|_| !services.iter().any(uses_zones));
+    first.map(|service| warning(&definition, ignores_zones(service)))
+}
+
+/// Warns about the zone of a listed replica that does nothing. `definition` is where the replica
+/// was set.
+pub(super) fn idle_replica_zone(
+    service: &ServiceConfig,
+    definition: &Definition,
+) -> Option<Remark> {
+    if !service.policy.uses_zones {
+        let message = format!("has a zone, which {}", ignores_zones(service));
+        return Some(warning(definition, message));
+    }
+    let told = "has a zone, which does nothing without zone.name or SLACKWATER_ZONE";
+    (service.zone.name.name().is_none()).then(|| warning(definition, told))
+}
+
+fn ignores_zones(service: &ServiceConfig) -> String {
+    let policy = service.policy.name;
+    format!("does nothing with policy = {policy:?}, which ignores zones")
 }
 
 /// Warns about services whose cookies have the same name, if one client may reach both: through a

@@ -21,6 +21,7 @@ use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::subset::SubsetSettings;
 use super::tie::TyingSettings;
+use super::zone::ZoneSettings;
 use crate::table::{self, Described, Judge, Kind, Meaning, settings};
 use crate::toml_reader::values::{Unfit, quote};
 use crate::toml_reader::{Reader, Remark, Setting};
@@ -69,11 +70,12 @@ impl Kind<&'static PolicyEntry> for PolicyName {
 }
 
 /// Reads all services. Remarks go to `remarks`, names of services without a policy to
-/// `policies_unnamed`. `own` are this process's listeners: clients' and the admin server's.
+/// `policies_unnamed`. `own` are this process's listeners: clients' and the admin server's. `whole`
+/// applies to all services.
 pub(super) fn read_services(
     reader: &mut Reader<'_>,
     own: (&[Listener], Option<&Listener>),
-    timeouts: &Timeouts,
+    whole: (&Timeouts, &ZoneSettings),
     remarks: &mut Vec<Remark>,
     policies_unnamed: &mut Vec<String>,
 ) -> Vec<ServiceConfig> {
@@ -81,7 +83,7 @@ pub(super) fn read_services(
     if !reader.has("services") {
         let prefix = String::new();
         let service =
-            Section { prefix, own }.read(reader, DEFAULT, timeouts, remarks, policies_unnamed);
+            Section { prefix, own }.read(reader, DEFAULT, whole, remarks, policies_unnamed);
         return vec![service];
     }
     if named.is_empty() && reader.has_section("services") {
@@ -107,7 +109,7 @@ pub(super) fn read_services(
         services.push(Section { prefix, own }.read(
             reader,
             &name,
-            timeouts,
+            whole,
             remarks,
             policies_unnamed,
         ));
@@ -126,7 +128,7 @@ impl Section<'_> {
         &self,
         reader: &mut Reader<'_>,
         name: &str,
-        timeouts: &Timeouts,
+        (timeouts, zone): (&Timeouts, &ZoneSettings),
         remarks: &mut Vec<Remark>,
         policies_unnamed: &mut Vec<String>,
     ) -> ServiceConfig {
@@ -204,6 +206,8 @@ impl Section<'_> {
         // One replica of a higher tier is enough for a remark about tiers.
         let backup = replicas.iter().find(|(replica, _)| replica.tier > 0);
         let backup = backup.map(|(_, definition)| definition.clone());
+        let zoned = (replicas.iter()).find(|(replica, _)| replica.zone.name().is_some());
+        let zoned = zoned.map(|(_, definition)| definition.clone());
         let service = ServiceConfig {
             name: name.to_owned(),
             policy: policy.value,
@@ -220,10 +224,12 @@ impl Section<'_> {
             health,
             passive_health,
             sticky,
+            zone: zone.clone(),
             key,
             timeouts,
         };
         remarks.extend(backup.and_then(|backup| remarks::blind_tiers(&service, &backup)));
+        remarks.extend(zoned.and_then(|zoned| remarks::idle_replica_zone(&service, &zoned)));
         service
     }
 }

@@ -28,6 +28,7 @@ impl Config {
         write_routes(to, self);
         table::write(to, "", &self.dns);
         write_xds(to, &self.xds);
+        table::write(to, "", &self.zone);
         if self.follows_cluster() {
             self.kubernetes.write(to);
         }

@@ -1,5 +1,5 @@
 //! Environment variables that set keys: OpenTelemetry's those of `[tracing]`, gRPC's the bootstrap
-//! of `[xds]`, our own the place in a cluster and the number among its proxies.
+//! of `[xds]`, our own the zone, the node in a cluster and the number among its proxies.
 //!
 //! OpenTelemetry's names and formats are from the specification ("Environment Variable
 //! Specification", "OTLP Exporter Configuration"). Variables for traces take precedence over

@@ -63,7 +63,7 @@ keys! { XdsSettings in "xds" {
     /// Region where the proxy runs.
     region as "node.region" at node.locality.region: NAME;
     /// Zone where the proxy runs.
-    zone as "node.zone" at node.locality.zone: NAME;
+    zone as "node.zone" at node.locality.zone: NAME, "`zone.name`";
 } }
 
 const NAME: Written<String> = Written {

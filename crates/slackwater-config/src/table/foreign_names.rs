@@ -115,6 +115,8 @@ pub(crate) const KEYS: &[ForeignName] = foreign_names! {
     "accept_proxy" | "send_proxy" | "proxy_protocol" in "" => "listeners[].proxy_protocol" = r#""required""#;
     "resolver" | "resolvers" | "nameservers" | "nameserver" in "" | "dns" => "dns.servers" = r#"["10.0.0.53:53"]"#;
     "backup" | "backups" | "priority" in "" | "replicas[]" => "replicas[].tier" = "1";
+    "locality" | "availability_zone" | "az" in "replicas[]" => "replicas[].zone" = r#""eu-west-1a""#;
+    "zone" | "locality" in "kubernetes" => "zone.name" = r#""eu-west-1a""#;
     "max_conns" | "maxqueue" | "max_pending_requests" in "" => "queue.waiting_max" = "1024";
     "otel" | "opentelemetry" | "opentracing" | "jaeger" in "" => "tracing.endpoint" = r#""http://127.0.0.1:4317""#;
 };

@@ -25,6 +25,8 @@ pub struct PolicyEntry {
     pub has_rif_quantile: bool,
     /// What it uses from responses.
     pub carried: Carried,
+    /// Whether it prefers replicas in its own zone: [`Event::Far`](crate::policy::Event::Far).
+    pub uses_zones: bool,
     /// Its comparisons: normally the first; the others if that is not possible.
     pub comparisons: &'static [&'static Comparison],
     /// Section and key of its failure penalty. Error aversion replaces it.
@@ -79,6 +81,7 @@ impl PolicyEntry {
             reports: Reports::None,
             has_rif_quantile: false,
             carried: Carried::Nothing,
+            uses_zones: false,
             comparisons: &[&comparison::CHANCE],
             failure_penalty: None,
             build,

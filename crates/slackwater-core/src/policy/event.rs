@@ -28,8 +28,8 @@ pub enum Event<'a> {
     /// and clients agree on a key's replicas only if all replicas join in the same order. Policies
     /// ignore it.
     Identified(ReplicaId, Identity),
-    /// The replica is in another zone than this client, and this is the round trip
-    /// between the two; 0: it is not known. It follows [`Event::Added`], and holds until the
+    /// The replica is in another zone than this client, and this is the round trip between the two;
+    /// 0: it is not known. It follows [`Event::Added`], and holds until the
     /// replica leaves. Only the policy `shortest_expected_delay` uses it.
     Far(ReplicaId, Duration),
     /// The driver takes the replica out of the choice (`false`: it ejects or drains it) or puts it

@@ -39,7 +39,7 @@ use rules::{NoPort, Rules, Selected, select};
 use rustls::pki_types::ServerName;
 use slackwater_config::{
     ClusterAccess, KubernetesService, KubernetesSettings, OwnAddresses, PodPort, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings,
+    ReplicaProtocol, ReplicaSettings, Zone,
 };
 use slices::{Family, OwnPlace};
 
@@ -74,8 +74,10 @@ pub(crate) struct KubernetesBasis {
 pub struct KubernetesSetup<'s> {
     /// The service whose pods are followed.
     pub service: &'s KubernetesService,
-    /// The cluster, and the place of this proxy in it.
+    /// The cluster, and the node of this proxy.
     pub cluster: &'s KubernetesSettings,
+    /// The zone of this proxy.
+    pub zone: &'s Zone,
     /// How replicas are connected to. Their certificates must be valid for the service's name
     /// (`web.shop.svc`), unless these settings name another.
     pub replica: &'s ReplicaSettings,
@@ -109,6 +111,7 @@ impl KubernetesSource {
         let KubernetesSetup {
             service,
             cluster,
+            zone,
             replica,
             probe_port,
             own,
@@ -120,7 +123,7 @@ impl KubernetesSource {
             .or_else(own_name)
             .ok_or_else(|| format!("{service} is no name that a certificate can have"))?;
         let place = OwnPlace {
-            zone: cluster.zone.clone(),
+            zone: zone.clone(),
             node: cluster.node.clone(),
         };
         let probe_port = probe_port.map(PodPort::Number);
@@ -239,6 +242,7 @@ impl KubernetesSource {
             server_name: self.basis.server_name.clone(),
             weight: 1,
             tier: 0,
+            zone: selected.endpoint.zone.clone(),
         }
     }
 }

@@ -1,16 +1,16 @@
 //! `EndpointSlice`s as an API server writes them, and what is kept of them.
 //!
 //! Everything in a slice is the cluster's word and may be anything. What does not fit is left out:
-//! an address that is none, a port without a number, a name that is too long. Of an endpoint's
-//! addresses only the first counts, as in kube-proxy; hints are reduced to whether they name the
-//! place of this proxy, so a kept endpoint has a bounded size.
+//! an address that is none, a port without a number, a name or a zone that is too long. Of an
+//! endpoint's addresses only the first counts, as in kube-proxy; hints are reduced to whether they
+//! name the place of this proxy, so a kept endpoint has a bounded size.
 
 use core::fmt;
 use core::net::IpAddr;
 use core::num::NonZeroU16;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
-use slackwater_config::PodPort;
+use slackwater_config::{PodPort, Zone};
 use std::collections::BTreeMap;
 
 /// The most endpoints of one service, over all slices.
@@ -92,6 +92,8 @@ struct RawEndpoint {
     hints: Option<Hints>,
     #[serde(default)]
     target_ref: Option<TargetRef>,
+    #[serde(default)]
+    zone: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -202,7 +204,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Collect<T> {
 /// The place of this proxy in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OwnPlace {
-    pub(super) zone: Option<String>,
+    pub(super) zone: Zone,
     pub(super) node: Option<String>,
 }
 
@@ -252,6 +254,7 @@ pub(super) struct Endpoint {
     pub(super) ip: IpAddr,
     /// The pod's name.
     pub(super) pod: Option<String>,
+    pub(super) zone: Zone,
     pub(super) is_ready: bool,
     pub(super) is_serving: bool,
     pub(super) is_terminating: bool,
@@ -332,11 +335,12 @@ impl Endpoint {
                 .target_ref
                 .and_then(|target| target.name)
                 .and_then(short),
+            zone: (raw.zone.and_then(|zone| Zone::new(&zone))).unwrap_or_default(),
             is_ready: conditions.ready.unwrap_or(true),
             is_serving: conditions.serving.unwrap_or(true),
             is_terminating: conditions.terminating.unwrap_or(false),
             node_hint: Hint::of(hints.for_nodes.as_deref(), place.node.as_deref()),
-            zone_hint: Hint::of(hints.for_zones.as_deref(), place.zone.as_deref()),
+            zone_hint: Hint::of(hints.for_zones.as_deref(), place.zone.name()),
         })
     }
 }

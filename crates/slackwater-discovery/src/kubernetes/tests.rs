@@ -28,10 +28,11 @@ struct Cluster {
 }
 
 fn settings() -> KubernetesSettings {
-    KubernetesSettings {
-        zone: Some("a".to_owned()),
-        ..KubernetesSettings::default()
-    }
+    KubernetesSettings::default()
+}
+
+fn own_zone() -> Zone {
+    Zone::new("a").expect("a zone")
 }
 
 fn web_service() -> KubernetesService {
@@ -69,6 +70,7 @@ impl Cluster {
         let setup = KubernetesSetup {
             service: &web_service(),
             cluster: settings,
+            zone: &own_zone(),
             replica,
             probe_port,
             own: OwnAddresses::new(["10.0.0.99:80".parse().expect("an address")]),
@@ -196,6 +198,7 @@ async fn a_streaming_list_becomes_the_fleet_and_is_followed() {
     let fleet = fleet.expect("a fleet");
     let replica = &fleet.replicas()[2];
     assert_eq!(replica.probe_address, replica.address);
+    assert_eq!(replica.zone, own_zone());
     assert_eq!(replica.server_name.to_str(), "web.shop.svc");
     assert_eq!((replica.weight, replica.tier), (1, 0));
     assert_eq!(cluster.source.name(), "kubernetes shop/web:http");
@@ -489,28 +492,32 @@ async fn addresses_that_cannot_be_replicas_are_left_out() {
 async fn a_source_is_followed_like_another_one_if_all_that_it_depends_on_is_the_same() {
     let folder = Folder::new("alike");
     let text = kubeconfig("http://127.0.0.1:1");
-    let source =
-        |text: &str, settings: &KubernetesSettings, replica: &ReplicaSettings, port, own| {
-            let access = ClusterAccess::read(Some(&folder.write("config", text)));
-            let setup = KubernetesSetup {
-                service: &web_service(),
-                cluster: settings,
-                replica,
-                probe_port: NonZeroU16::new(port),
-                own: OwnAddresses::new([SocketAddr::from(([10, 0, 0, 9], own))]),
-            };
-            KubernetesSource::new(access.expect("valid"), setup, 1).expect("a source")
+    let source = |text: &str,
+                  (settings, zone): (KubernetesSettings, &str),
+                  replica: &ReplicaSettings,
+                  port,
+                  own| {
+        let access = ClusterAccess::read(Some(&folder.write("config", text)));
+        let setup = KubernetesSetup {
+            service: &web_service(),
+            cluster: &settings,
+            zone: &Zone::new(zone).expect("a zone"),
+            replica,
+            probe_port: NonZeroU16::new(port),
+            own: OwnAddresses::new([SocketAddr::from(([10, 0, 0, 9], own))]),
         };
+        KubernetesSource::new(access.expect("valid"), setup, 1).expect("a source")
+    };
     let replica = ReplicaSettings::default();
     let followed = Discovery::follow_pods(
         "web",
-        source(&text, &settings(), &replica, 7, 80),
+        source(&text, (settings(), "a"), &replica, 7, 80),
         crate::testing::whole(),
         None,
         holding(&[1]),
     );
-    let like = |text: &str, settings, replica: &ReplicaSettings, port, own| {
-        followed.follows_like(&source(text, &settings, replica, port, own))
+    let like = |text: &str, settings: KubernetesSettings, replica: &ReplicaSettings, port, own| {
+        followed.follows_like(&source(text, (settings, "a"), replica, port, own))
     };
     assert!(like(&text, settings(), &replica, 7, 80));
     for (old, new) in [
@@ -531,14 +538,8 @@ async fn a_source_is_followed_like_another_one_if_all_that_it_depends_on_is_the_
     assert!(!like(&text, settings(), &h2c, 7, 80));
     assert!(!like(&text, settings(), &replica, 8, 80));
     assert!(!like(&text, settings(), &replica, 7, 81));
-    let zone = Some("b".to_owned());
-    assert!(!like(
-        &text,
-        KubernetesSettings { zone, ..settings() },
-        &replica,
-        7,
-        80
-    ));
+    let in_other_zone = source(&text, (settings(), "b"), &replica, 7, 80);
+    assert!(!followed.follows_like(&in_other_zone));
     let topology = Topology::Ignore;
     let ignoring = KubernetesSettings {
         topology,
@@ -550,7 +551,7 @@ async fn a_source_is_followed_like_another_one_if_all_that_it_depends_on_is_the_
         &crate::testing::whole().subset,
         holding(&[1]),
     );
-    assert!(!other.follows_like(&source(&text, &settings(), &replica, 7, 80)));
+    assert!(!other.follows_like(&source(&text, (settings(), "a"), &replica, 7, 80)));
 }
 
 #[tokio::test]
@@ -573,6 +574,7 @@ async fn the_namespace_is_that_of_the_service_the_settings_or_the_access() {
         let setup = KubernetesSetup {
             service: &pods,
             cluster: &settings,
+            zone: &Zone::default(),
             replica: &ReplicaSettings::default(),
             probe_port: None,
             own: OwnAddresses::new([]),

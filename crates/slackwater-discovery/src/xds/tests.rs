@@ -28,6 +28,7 @@ fn endpoint(ip: [u8; 4], port: u16) -> Endpoint {
         address: SocketAddr::new(IpAddr::from(ip), port),
         weight: 3,
         tier: 2,
+        zone: "eu-1".into(),
         probe_port: None,
     }
 }
@@ -56,6 +57,7 @@ async fn endpoints_become_replicas() {
     assert_eq!(probes, ["10.0.0.1:9000", "10.0.0.2:7"]);
     let first = &fleet.replicas()[0];
     assert_eq!((first.weight, first.tier), (3, 2));
+    assert_eq!(first.zone.name(), Some("eu-1"));
     assert_eq!(first.server_name, IpAddr::from([10, 0, 0, 1]).into());
     assert_eq!(source.remarks.last().len(), 2, "{:?}", source.remarks);
     let none = Assignment {

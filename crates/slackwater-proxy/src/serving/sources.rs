@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use slackwater_config::DnsServers;
 use slackwater_config::Fault;
 #[cfg(feature = "kubernetes")]
-use slackwater_config::{ClusterAccess, KubernetesService, KubernetesSettings};
+use slackwater_config::{ClusterAccess, KubernetesService, KubernetesSettings, Zone};
 use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig, XdsSettings};
 use slackwater_discovery::{
     ControlPlane, Discovery, DnsSource, FileSource, Fleet, Resolver, Rules, XdsSource,
@@ -36,6 +36,8 @@ pub(crate) struct Sources<'c> {
     plane: Option<ControlPlane>,
     #[cfg(feature = "kubernetes")]
     kubernetes: &'c KubernetesSettings,
+    #[cfg(feature = "kubernetes")]
+    zone: &'c Zone,
     /// Addresses that are left out of fleets.
     own: OwnAddresses,
     resolver: Option<Resolver>,
@@ -62,6 +64,8 @@ impl<'c> Sources<'c> {
             plane: None,
             #[cfg(feature = "kubernetes")]
             kubernetes: &config.kubernetes,
+            #[cfg(feature = "kubernetes")]
+            zone: &config.zone.name,
             own: config.own_addresses(),
             resolver: None,
         }
@@ -166,6 +170,7 @@ impl Sources<'_> {
         let setup = KubernetesSetup {
             service: pods,
             cluster: self.kubernetes,
+            zone: self.zone,
             replica: &service.replica,
             probe_port: service.probe.port,
             own: self.own.clone(),

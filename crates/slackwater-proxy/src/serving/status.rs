@@ -217,6 +217,8 @@ impl ServiceParts {
                 fleet_weight: replica.weight,
                 drained: orders.is_drained(replica),
                 tier: replica.tier,
+                zone: replica.zone.name().map(str::to_owned),
+                far: self.config.zone.far(&replica.zone).is_some(),
                 health: found(replica),
                 behind: None,
                 standing: Standing::default(),

@@ -187,6 +187,23 @@ impl Balancer {
         Some(resized.all)
     }
 
+    /// Marks the replica that `part` belongs to as far: it is in another zone than this client, and
+    /// this is the round trip between the two (zero: it is not known). A query then goes there only
+    /// if the replicas in the client's own zone are not able to carry it. That holds until the
+    /// replica is removed, also for parts that [`Balancer::set_weight`] adds. Returns `false` if no
+    /// replica has that id. Only the default policy uses it.
+    pub fn set_far(&self, part: ReplicaId, round_trip: Duration) -> bool {
+        let now = self.now();
+        let mut driver = self.lock();
+        let Some(changed) = driver.replicas.set_far(part, round_trip) else {
+            return false;
+        };
+        for part in changed {
+            driver.handle(now, Event::Far(part, round_trip));
+        }
+        true
+    }
+
     /// Removes a replica: it gets no more queries and no more probes. Its queries in flight
     /// continue. Returns `false` if it was not in the fleet.
     pub fn remove(&self, replica: ReplicaId) -> bool {

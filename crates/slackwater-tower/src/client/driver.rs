@@ -98,6 +98,9 @@ impl Driver {
         if let Some(identity) = self.replicas.identity(part) {
             self.handle(now, Event::Identified(part, identity));
         }
+        if let Some(round_trip) = self.replicas.far(part) {
+            self.handle(now, Event::Far(part, round_trip));
+        }
     }
 
     /// Removes a replica, or a part of one, from the fleet.

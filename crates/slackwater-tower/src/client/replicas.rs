@@ -6,6 +6,7 @@
 use core::hash::{BuildHasherDefault, Hasher};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
+use core::time::Duration;
 use slackwater_core::key::Identity;
 use slackwater_core::{ReplicaId, ReplicaIds};
 use std::collections::HashMap;
@@ -59,6 +60,8 @@ struct Part {
     parts: NonZeroU32,
     /// Its number among the parts, from 0, for its [`Identity`].
     number: u32,
+    /// The round trip to its zone, if that is another one than this client's.
+    far: Option<Duration>,
 }
 
 /// How a replica's parts changed.
@@ -107,6 +110,7 @@ impl Replicas {
                 addrs,
                 parts,
                 number,
+                far: None,
             };
             self.parts.insert(replica, part);
         }
@@ -117,7 +121,7 @@ impl Replicas {
     /// joined and left; `part` itself stays. Returns `None` if no replica has that id, or no ids
     /// are left.
     pub(super) fn resize(&mut self, part: ReplicaId, parts: NonZeroU32) -> Option<Resized> {
-        let addrs = self.addrs(part)?;
+        let Part { addrs, far, .. } = *self.parts.get(&part)?;
         let all = self.parts.iter();
         let all = all.filter(|(_, other)| other.addrs.query == addrs.query);
         let mut stay: Vec<_> = all.map(|(&replica, own)| (own.number, replica)).collect();
@@ -153,6 +157,7 @@ impl Replicas {
                 addrs,
                 parts,
                 number,
+                far,
             };
             self.parts.insert(replica, part);
         }
@@ -178,6 +183,31 @@ impl Replicas {
         }
         self.ids.release(replica);
         Some(addrs)
+    }
+
+    /// Sets how far all parts of a replica are. Returns those of which that is new; `None` if no
+    /// replica has that id.
+    pub(super) fn set_far(
+        &mut self,
+        part: ReplicaId,
+        round_trip: Duration,
+    ) -> Option<Vec<ReplicaId>> {
+        let addr = self.addrs(part)?.query;
+        let own = self.parts.iter_mut();
+        let own = own.filter(|(_, part)| part.addrs.query == addr && part.far != Some(round_trip));
+        let mut changed: Vec<_> = (own.map(|(&replica, part)| {
+            part.far = Some(round_trip);
+            replica
+        }))
+        .collect();
+        // In an order that repeats.
+        changed.sort_unstable_by_key(|replica| replica.index());
+        Some(changed)
+    }
+
+    /// The round trip to the zone of a part, if that is another one than this client's.
+    pub(super) fn far(&self, replica: ReplicaId) -> Option<Duration> {
+        self.parts.get(&replica)?.far
     }
 
     pub(super) fn addrs(&self, replica: ReplicaId) -> Option<ReplicaAddrs> {

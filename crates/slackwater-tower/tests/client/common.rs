@@ -80,11 +80,25 @@ impl Outcomes {
     }
 }
 
-/// Round robin that records outcomes.
+/// A replica that joins (`None`), or that is far.
+type Distance = (ReplicaId, Option<Duration>);
+
+/// Replicas that join and those that are far, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Distances(Arc<Mutex<Vec<Distance>>>);
+
+impl Distances {
+    pub(crate) fn take(&self) -> Vec<Distance> {
+        core::mem::take(&mut self.0.lock().expect("not poisoned"))
+    }
+}
+
+/// Round robin that records outcomes, and which replicas are far.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     inner: RoundRobin,
     pub(crate) outcomes: Outcomes,
+    pub(crate) distances: Distances,
 }
 
 impl Policy for Recording {
@@ -93,6 +107,12 @@ impl Policy for Recording {
     }
 
     fn handle(&mut self, now: Instant, event: Event<'_>, draw: &mut dyn Draw) {
+        let distance = match event {
+            Event::Added(replica) => Some((replica, None)),
+            Event::Far(replica, round_trip) => Some((replica, Some(round_trip))),
+            _ => None,
+        };
+        (self.distances.0.lock().expect("not poisoned")).extend(distance);
         self.inner.handle(now, event, draw);
     }
 

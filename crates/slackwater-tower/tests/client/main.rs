@@ -18,3 +18,4 @@ mod sync;
 #[cfg(test)]
 mod udp;
 mod weights;
+mod zones;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::messages::{
-    Address, DropOverload, Endpoint as EndpointMessage, FractionalPercent, Struct, UInt32Value,
-    Value,
+    Address, DropOverload, Endpoint as EndpointMessage, FractionalPercent, Locality, Struct,
+    UInt32Value, Value,
 };
 use proptest::prelude::*;
 
@@ -65,6 +65,41 @@ fn shares(localities: &[LocalityLbEndpoints]) -> Vec<(u8, u8, u32)> {
     endpoints
         .map(|it| (last(it.address), it.tier, it.weight))
         .collect()
+}
+
+/// A locality of priority 0 in this zone.
+fn in_zone(zone: &str, last: u8) -> LocalityLbEndpoints {
+    LocalityLbEndpoints {
+        locality: Some(Locality {
+            region: "eu".to_owned(),
+            zone: zone.to_owned(),
+            sub_zone: "rack-7".to_owned(),
+        }),
+        ..locality(0, None, &[endpoint(last)])
+    }
+}
+
+#[test]
+fn endpoints_have_the_zone_of_their_locality() {
+    let longest = "z".repeat(ZONE_BYTES_MAX);
+    let localities = [
+        in_zone("eu-1", 1),
+        in_zone("", 2),
+        locality(0, None, &[endpoint(3)]),
+        in_zone(&longest, 4),
+    ];
+    let endpoints = read(&localities).expect("valid").endpoints;
+    let zones: Vec<_> = endpoints.iter().map(|it| &*it.zone).collect();
+    assert_eq!(zones, ["eu-1", "", "", &longest]);
+    let mistake = |zone: &str| read(&[in_zone("a", 1), in_zone(zone, 2)]).expect_err("bad");
+    assert_eq!(
+        mistake(&"z".repeat(ZONE_BYTES_MAX + 1)),
+        "endpoints[1].locality.zone has 129 bytes, expected at most 128 printable characters"
+    );
+    assert_eq!(
+        mistake("a\n"),
+        "endpoints[1].locality.zone is \"a\\n\", expected at most 128 printable characters"
+    );
 }
 
 #[test]

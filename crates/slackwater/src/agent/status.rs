@@ -72,6 +72,8 @@ impl StatusSource for AgentStatus {
                 fleet_weight: 1,
                 drained: false,
                 tier: 0,
+                zone: None,
+                far: false,
                 health: None,
                 behind: Some(BehindFacts {
                     is_there: !self.presence.is_withdrawn(),

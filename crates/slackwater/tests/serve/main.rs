@@ -77,3 +77,4 @@ mod tunnels;
 mod upgrade;
 mod withdrawn;
 mod xds;
+mod zones;

@@ -31,7 +31,11 @@ fn of_tier(replica: &Replica, tier: u8) -> String {
 }
 
 /// Sends requests, and counts how many each replica answers.
-async fn answers<const N: usize>(proxy: &Proxy, names: [&str; N], requests: usize) -> [usize; N] {
+pub(crate) async fn answers<const N: usize>(
+    proxy: &Proxy,
+    names: [&str; N],
+    requests: usize,
+) -> [usize; N] {
     let mut client = Client::connect(proxy.address).await;
     let mut counts = [0; N];
     for _ in 0..requests {

@@ -22,7 +22,7 @@ impl Recording {
     }
 
     /// The output of a replay, which must succeed.
-    fn replayed(&self) -> String {
+    pub(crate) fn replayed(&self) -> String {
         let output = slackwater(&["sim", "replay", self.name()])
             .output()
             .unwrap();

@@ -120,9 +120,8 @@ fn history_per_replica_is_shorter_in_a_large_fleet() {
     let replicas = |count: usize| {
         (0..count).map(|number| FleetReplica {
             name: number.to_string(),
-            address: String::new(),
-            tier: 0,
             weight: 1,
+            ..FleetReplica::default()
         })
     };
     fleet.services[0].replicas = replicas(30_000).collect();

@@ -8,10 +8,11 @@ use proptest::collection::vec;
 use proptest::option::of as maybe;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use slackwater_config::Zone;
 
 fn place() -> OwnPlace {
     OwnPlace {
-        zone: Some("a".to_owned()),
+        zone: Zone::new("a").expect("a zone"),
         node: Some("n1".to_owned()),
     }
 }
@@ -191,6 +192,31 @@ fn topology_may_be_ignored() {
         addresses(&slices, &ignoring),
         ["10.0.0.1:80", "10.0.0.2:80"]
     );
+}
+
+#[test]
+fn an_endpoint_has_its_zone_unless_that_is_none() {
+    let longest = "z".repeat(Zone::BYTES_MAX);
+    let too_long = "z".repeat(Zone::BYTES_MAX + 1);
+    for (zone, expected) in [
+        (json!("b"), Some("b")),
+        (json!(longest), Some(longest.as_str())),
+        (json!(""), None),
+        (json!(null), None),
+        (json!(too_long), None),
+        (json!("b\u{1b}"), None),
+    ] {
+        let endpoint = json!({"addresses": ["10.0.0.1"], "zone": zone});
+        let slice = parse(&testing::slice("s", 1, 80, &[endpoint]));
+        assert_eq!(slice.endpoints[0].zone.name(), expected);
+    }
+    let without = parse(&testing::slice(
+        "s",
+        1,
+        80,
+        &[json!({"addresses": ["10.0.0.1"]})],
+    ));
+    assert_eq!(without.endpoints[0].zone, Zone::default());
 }
 
 #[test]

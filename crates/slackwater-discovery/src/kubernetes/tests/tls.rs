@@ -49,6 +49,7 @@ async fn both_sides_are_verified_by_the_authority_of_the_kubeconfig() {
     let setup = KubernetesSetup {
         service: &web_service(),
         cluster: &settings(),
+        zone: &own_zone(),
         replica: &ReplicaSettings::default(),
         probe_port: None,
         own: OwnAddresses::new([]),

@@ -37,6 +37,7 @@ pub(crate) struct ServiceCounts {
     /// Balances of the budgets for second copies, in millionths of a copy.
     pub(crate) hedges_saved: Level,
     pub(crate) ties_saved: Level,
+    pub(crate) far: Count,
     pub(crate) mirrored: Count,
     pub(crate) mirror_skipped: Count,
 }
@@ -71,6 +72,7 @@ impl ServiceCounts {
             ties_dropped: self.ties_dropped.read(),
             ties_over_budget: self.ties_over_budget.read(),
             shadow_trials: self.shadow_trials.read(),
+            far: self.far.read(),
             mirrored: self.mirrored.read(),
             mirror_skipped: self.mirror_skipped.read(),
         }

@@ -265,7 +265,7 @@ impl Attempt {
         rules: Option<&RetryRules>,
         record: &RecordHandle,
     ) -> Result<Answer<Box<Self>>, AttemptError> {
-        self.replica.counts().sent.add_one();
+        self.replica.count_sent();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
             let pick = (lease.view(), Some(lease.picked_at()));

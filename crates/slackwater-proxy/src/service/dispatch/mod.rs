@@ -252,7 +252,7 @@ impl Service {
             connections_max.filter(|_| config.replica.protocol == ReplicaProtocol::Http1);
         let replica_limiters = replica_limiters
             .map(|max| ReplicaLimiters::new(max, config.timeouts.connect, &admission));
-        let fleet = Rc::new(WorkerFleet::new(
+        let fleet = WorkerFleet::new(
             balancer.clone(),
             options,
             deadlines,
@@ -260,7 +260,8 @@ impl Service {
             tls,
             replica_limiters.clone(),
             recording,
-        ));
+        );
+        let fleet = Rc::new(fleet.in_zone(&config.zone, &admission));
         // The first replicas do not warm up, because all are equally new.
         orders.mark_unchanged();
         fleet.apply(&fleets.borrow_and_update());

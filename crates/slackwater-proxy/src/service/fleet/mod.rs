@@ -4,9 +4,9 @@
 //! A replica that leaves is not picked from that moment on. Its requests run to their end on their
 //! connections, idle connections are closed, and its memory is freed with the last request. A
 //! replica that joins warms up, unless it left a moment ago; in that case it gets its counts and
-//! its whole share back. If only the probe address changes, the replica keeps its connections but
-//! is new to the policy. If the name in its certificate changes, it keeps everything except its
-//! connections.
+//! its whole share back. If only the probe address changes, or if its zone becomes the own one, the
+//! replica keeps its connections but is new to the policy. If the name in its certificate changes,
+//! it keeps everything except its connections.
 //!
 //! The policy sees a replica as a number of parts, given by its weight (`weights`); with a weight
 //! of 0 there is none. A change of the weight adds or removes some parts, and the other parts keep
@@ -37,7 +37,7 @@ pub(crate) use tiers::TierInUse;
 
 use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
 use crate::health::{Health, Verdict};
-use crate::service::admission::ReplicaLimiters;
+use crate::service::admission::{ReplicaLimiters, ServiceCounts};
 use crate::tls::Connector;
 use absent::AbsentReplicas;
 use core::cell::{Cell, RefCell};
@@ -47,6 +47,7 @@ use core::time::Duration;
 use orders::Orders;
 use slackwater_config::ReplicaAddress;
 use slackwater_config::ReplicaConfig;
+use slackwater_config::ZoneSettings;
 use slackwater_config::tls::Client;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Explanation;
@@ -100,6 +101,10 @@ pub(crate) struct WorkerFleet {
     roster: Roster,
     health: watch::Receiver<Health>,
     orders: watch::Receiver<Arc<Orders>>,
+    /// The zone of this process.
+    zone: ZoneSettings,
+    /// Counts of the service's requests, among them those that leave the zone.
+    admission: Arc<ServiceCounts>,
     /// Whether any replica of the fleet is drained.
     any_drained: Cell<bool>,
     /// `None` if connections are plain.
@@ -141,6 +146,8 @@ impl WorkerFleet {
             roster: Roster::default(),
             health,
             orders,
+            zone: ZoneSettings::default(),
+            admission: Arc::default(),
             any_drained: Cell::default(),
             tls,
             left: RefCell::default(),
@@ -150,6 +157,15 @@ impl WorkerFleet {
             tiers_changed: Notify::new(),
             tier: Arc::default(),
             absent: RefCell::default(),
+        }
+    }
+
+    /// Puts this process into a zone. Requests that leave it are counted in `admission`.
+    pub(crate) fn in_zone(self, zone: &ZoneSettings, admission: &Arc<ServiceCounts>) -> Self {
+        Self {
+            zone: zone.clone(),
+            admission: Arc::clone(admission),
+            ..self
         }
     }
 
@@ -382,6 +398,7 @@ impl WorkerFleet {
             counts,
             replica_limiter: (self.replica_limiters.as_ref())
                 .map(|replica_limiters| replica_limiters.limiter(config.address)),
+            far: self.far_counts(config),
             resting_since: None,
         };
         let parts = self.set_parts(&replica, parts, warm_up);
@@ -408,9 +425,12 @@ impl WorkerFleet {
             connections,
             counts: Arc::clone(&before.counts),
             replica_limiter: before.replica_limiter.clone(),
+            far: self.far_counts(config),
             resting_since: before.resting_since,
         };
-        if before.config.probe_address != config.probe_address {
+        // A replica is far until it leaves the policy.
+        let is_no_longer_far = before.far.is_some() && replica.far.is_none();
+        if before.config.probe_address != config.probe_address || is_no_longer_far {
             replica.parts = self.set_parts(&replica, 0, Duration::ZERO);
         }
         // A replica that had no weight for only a moment does not need to warm up again.
@@ -444,7 +464,10 @@ impl WorkerFleet {
     fn set_parts(&self, replica: &FleetReplica, wanted: u32, warm_up: Duration) -> Vec<ReplicaId> {
         let before = &replica.parts;
         let parts = match (NonZeroU32::new(wanted), before.first()) {
-            (Some(wanted), _) if before.len() == wanted.get() as usize => return before.clone(),
+            (Some(wanted), _) if before.len() == wanted.get() as usize => {
+                self.set_far(replica, before);
+                return before.clone();
+            }
             (Some(wanted), Some(&part)) => self.balancer.set_weight(part, wanted),
             (Some(wanted), None) => {
                 let addrs = ReplicaAddrs {
@@ -466,6 +489,7 @@ impl WorkerFleet {
             }
         };
         let parts = parts.unwrap_or_else(|| before.clone());
+        self.set_far(replica, &parts);
         let mut by_index = self.by_index.borrow_mut();
         for gone in before.iter().filter(|part| !parts.contains(part)) {
             // Its index may already belong to another part.
@@ -476,6 +500,22 @@ impl WorkerFleet {
             }
         }
         parts
+    }
+
+    /// Counts for the requests to a replica in another zone; `None` for one that is near.
+    fn far_counts(&self, config: &ReplicaConfig) -> Option<Arc<ServiceCounts>> {
+        let far = self.zone.far(&config.zone);
+        far.map(|_| Arc::clone(&self.admission))
+    }
+
+    /// Tells the policy how far a replica is, if it is in another zone. Parts that join later by a
+    /// change of the weight are as far.
+    fn set_far(&self, replica: &FleetReplica, parts: &[ReplicaId]) {
+        if let (Some(round_trip), Some(&part)) =
+            (self.zone.far(&replica.config.zone), parts.first())
+        {
+            self.balancer.set_far(part, round_trip);
+        }
     }
 
     /// Makes the replica the one that lookups find.

@@ -1,7 +1,7 @@
 //! A replica in one worker.
 
 use crate::forward::{Replica, ReplicaCounts};
-use crate::service::admission::ReplicaLimiter;
+use crate::service::admission::{ReplicaLimiter, ServiceCounts};
 use slackwater_config::ReplicaConfig;
 use slackwater_core::ReplicaId;
 use std::rc::Rc;
@@ -20,6 +20,8 @@ pub(crate) struct FleetReplica {
     pub(crate) counts: Arc<ReplicaCounts>,
     /// `None` if its requests in flight are not limited.
     pub(crate) replica_limiter: Option<Rc<ReplicaLimiter>>,
+    /// Counts of the requests that leave this process's zone, if it is in another one.
+    pub(super) far: Option<Arc<ServiceCounts>>,
     /// When its weight became 0.
     pub(super) resting_since: Option<Instant>,
 }
@@ -27,5 +29,14 @@ pub(crate) struct FleetReplica {
 impl FleetReplica {
     pub(crate) fn counts(&self) -> &ReplicaCounts {
         &self.counts
+    }
+
+    /// Counts a request that is sent there.
+    #[inline]
+    pub(crate) fn count_sent(&self) {
+        self.counts.sent.add_one();
+        if let Some(counts) = &self.far {
+            counts.far.add_one();
+        }
     }
 }

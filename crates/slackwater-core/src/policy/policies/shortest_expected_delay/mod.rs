@@ -66,6 +66,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "shortest_expected_delay"],
     reports: Reports::Latest,
     carried: Carried::Capacity,
+    uses_zones: true,
     comparisons: &[&BY_LATENCY, &BY_CAPACITY, &FEWEST_IN_FLIGHT],
     ..PolicyEntry::new(
         "shortest_expected_delay",
