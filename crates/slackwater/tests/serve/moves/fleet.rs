@@ -83,7 +83,7 @@ async fn followed(moved: &Moved) {
         "moves-followed",
         &format!(
             "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"round_robin\"\ndiscovery.file = \"{}\"\n\
-             probe.transport = \"none\"\n",
+             probe.transport = \"none\"\nzone.name = \"here\"\n",
             fleet.path().display()
         ),
     );
@@ -96,6 +96,13 @@ async fn followed(moved: &Moved) {
             "slackwater_fleet_changes_total",
             "slackwater_fleet_answered_timestamp_seconds",
         ])
+        .await;
+    fleet.become_text(&format!(
+        "replicas = [{{ address = \"{}\", zone = \"elsewhere\" }}]\n",
+        other.address
+    ));
+    watched
+        .moves_with_requests(&["slackwater_far_requests_total"])
         .await;
     fleet.become_text("replicas = []\n");
     watched
