@@ -20,11 +20,11 @@ struct Probed {
 
 impl Probed {
     async fn start(name: &'static str) -> Self {
-        let (_replica, load, _probes, entry) = probed(name, 0).await;
+        let (replica, load, probes, entry) = probed(name, 0).await;
         Self {
-            _replica,
+            _replica: replica,
             load,
-            _probes,
+            _probes: probes,
             entry,
         }
     }
