@@ -192,14 +192,21 @@ impl Replicas {
         part: ReplicaId,
         round_trip: Duration,
     ) -> Option<Vec<ReplicaId>> {
-        let addr = self.addrs(part)?.query;
-        let own = self.parts.iter_mut();
-        let own = own.filter(|(_, part)| part.addrs.query == addr && part.far != Some(round_trip));
-        let mut changed: Vec<_> = (own.map(|(&replica, part)| {
-            part.far = Some(round_trip);
-            replica
-        }))
-        .collect();
+        let own = self.parts.get_mut(&part)?;
+        // All parts are as far as this one.
+        if own.far.replace(round_trip) == Some(round_trip) {
+            return Some(Vec::new());
+        }
+        let mut changed = vec![part];
+        if own.parts.get() > 1 {
+            let addr = own.addrs.query;
+            let others = self.parts.iter_mut();
+            let others = others.filter(|(other, own)| **other != part && own.addrs.query == addr);
+            changed.extend(others.map(|(&other, own)| {
+                own.far = Some(round_trip);
+                other
+            }));
+        }
         // In an order that repeats.
         changed.sort_unstable_by_key(|replica| replica.index());
         Some(changed)

@@ -197,7 +197,9 @@ impl<R: LatestRule> Keep for LatestReports<R> {
 
     fn set_far(&mut self, replica: ReplicaId, round_trip: Duration) {
         self.rule.set_far(replica, round_trip);
-        self.know_all_anew();
+        if let Some(row) = self.rows.find_mut(replica) {
+            row.known = self.rule.known(row.replica, row.others_min());
+        }
     }
 
     fn fleet_changed(&mut self, client: &Client) {

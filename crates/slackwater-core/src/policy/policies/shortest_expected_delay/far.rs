@@ -278,6 +278,24 @@ mod tests {
     }
 
     #[test]
+    fn replica_that_is_found_to_be_far_counts_so_at_once() {
+        let policy = ShortestExpectedDelay::new(
+            crate::policy::prequal::PrequalConfig::default(),
+            &super::super::ShortestExpectedDelayConfig::default(),
+        );
+        let mut trial = Trial::new(policy, 2);
+        let [near, distant] = [trial.replicas[0], trial.replicas[1]];
+        for (replica, rif) in [(near, 2), (distant, 0)] {
+            let report = LoadReport::new(Rif::new(rif), Some(10 * MS));
+            trial.handle(Event::SiblingReport(replica, &report));
+        }
+        let pick = trial.pick();
+        assert_eq!(pick.replica(), distant);
+        trial.handle(Event::Far(distant, 10 * MS));
+        assert_eq!(trial.pick().replica(), near);
+    }
+
+    #[test]
     fn zone_that_is_lost_is_left_at_once() {
         let policy = ShortestExpectedDelay::new(
             crate::policy::prequal::PrequalConfig::default(),
