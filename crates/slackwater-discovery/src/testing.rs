@@ -7,6 +7,7 @@
 )]
 
 use super::{Fleet, Rules, Source};
+use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -16,6 +17,7 @@ use slackwater_core::subset::Subset;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::net::TcpSocket;
 use tokio::sync::{mpsc, watch};
 
 /// The replicas at `10.0.0.n:80`.
@@ -29,6 +31,20 @@ pub fn whole() -> Rules {
         guard: GuardSettings::default(),
         subset: Subset::random(0, 0),
     }
+}
+
+/// A bound socket that shares its port with others of its kind. One that never listens holds the
+/// port for servers that come and go.
+pub fn sharing(address: SocketAddr) -> TcpSocket {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    };
+    let socket = socket.expect("a socket");
+    socket.set_reuseport(true).expect("an option of sockets");
+    socket.bind(address).expect("a free port");
+    socket
 }
 
 /// A channel that holds these replicas at first.

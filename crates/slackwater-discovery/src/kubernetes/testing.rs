@@ -8,6 +8,7 @@
     reason = "a test may panic"
 )]
 
+use crate::testing::sharing;
 use bytes::Bytes;
 use core::convert::Infallible;
 use core::net::SocketAddr;
@@ -50,7 +51,7 @@ pub struct Port {
 impl Port {
     /// Holds a port of the system's choice.
     pub fn hold() -> Self {
-        let held = Self::bind(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let held = sharing(SocketAddr::from(([127, 0, 0, 1], 0)));
         let address = held.local_addr().expect("bound");
         Self {
             address,
@@ -60,15 +61,8 @@ impl Port {
 
     /// Starts a server at the port. The one before must have stopped.
     pub fn start(&self) -> ApiServer {
-        let listener = Self::bind(self.address).listen(128).expect("a listener");
+        let listener = sharing(self.address).listen(128).expect("a listener");
         ApiServer::serve(listener, None)
-    }
-
-    fn bind(address: SocketAddr) -> TcpSocket {
-        let socket = TcpSocket::new_v4().expect("a socket");
-        socket.set_reuseport(true).expect("an option of sockets");
-        socket.bind(address).expect("the port is held here");
-        socket
     }
 }
 

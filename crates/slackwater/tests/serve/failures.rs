@@ -3,7 +3,7 @@
 
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{self, Replica, sharing, unused_address};
+use crate::replicas::{self, Replica, unused_address};
 use bytes::Bytes;
 use core::net::SocketAddr;
 use core::pin::pin;
@@ -12,6 +12,7 @@ use core::time::Duration;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
+use slackwater_discovery::testing::sharing;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;

@@ -9,6 +9,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use slackwater_discovery::testing::sharing;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -173,19 +174,6 @@ impl Drop for Replica {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-/// A bound socket that shares its port with others of its kind.
-pub(crate) fn sharing(address: SocketAddr) -> TcpSocket {
-    let socket = if address.is_ipv4() {
-        TcpSocket::new_v4()
-    } else {
-        TcpSocket::new_v6()
-    };
-    let socket = socket.unwrap();
-    socket.set_reuseport(true).unwrap();
-    socket.bind(address).unwrap();
-    socket
 }
 
 fn length_in(head: &str) -> usize {
