@@ -6,6 +6,9 @@
     reason = "a test may panic"
 )]
 
+#[cfg(test)]
+pub(crate) mod tls;
+
 use super::{Fleet, Rules, Source};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 
 // A locality's priority is a tier.
 const _: () = assert!(slackwater_xds::assignment::TIER_MAX == ReplicaConfig::TIER_MAX);
-// A locality's zone that was accepted is one.
+// A locality's zone is one.
 const _: () = assert!(slackwater_xds::assignment::ZONE_BYTES_MAX == Zone::BYTES_MAX);
 
 /// Follows one EDS resource. Dropping it ends its subscription.
@@ -90,9 +90,7 @@ impl XdsSource {
     }
 
     fn fleet(&mut self, assignment: &Assignment) -> Result<Fleet, String> {
-        let mut remarks: Vec<_> = (assignment.ignored.iter())
-            .map(|ignored| format!("{ignored} is not supported and ignored"))
-            .collect();
+        let mut remarks = assignment.remarks.clone();
         let endpoints = assignment.endpoints.clone();
         let (usable, left_out) = sift(&self.own, endpoints, |endpoint| endpoint.address);
         if !left_out.is_empty() {

@@ -5,8 +5,10 @@
 //! localities, if any has one.
 
 use crate::messages::{
-    ClusterLoadAssignment, Kind, LbEndpoint, LocalityLbEndpoints, Metadata, Policy, SocketAddress,
+    ClusterLoadAssignment, DropOverload, Kind, LbEndpoint, LocalityLbEndpoints, Metadata, Policy,
+    SocketAddress,
 };
+use crate::response::shown;
 use crate::wire;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -53,8 +55,8 @@ pub struct Assignment {
     /// Number of endpoints that are left out: by their health, or because their locality has no
     /// weight beside others that have one.
     pub left_out: usize,
-    /// What the resource asks for and the client does not do, in words.
-    pub ignored: Vec<String>,
+    /// What the resource says and the client does not use, in sentences; few of each kind.
+    pub remarks: Vec<String>,
 }
 
 /// An endpoint.
@@ -109,7 +111,8 @@ impl Assignment {
         }
         let message = ClusterLoadAssignment::decode(bytes).map_err(|error| whole(&error))?;
         check_priorities(&message.endpoints)?;
-        let ignored = message.policy.iter().flat_map(drops).collect();
+        let mut remarks: Vec<_> = message.policy.iter().flat_map(drops).collect();
+        remarks.extend(unknown_zones(&message.endpoints));
         let mut found = Vec::new();
         let mut left_out = 0;
         for (index, locality) in message.endpoints.iter().enumerate() {
@@ -119,10 +122,13 @@ impl Assignment {
         Ok(Self {
             endpoints,
             left_out: left_out + without_weight,
-            ignored,
+            remarks,
         })
     }
 }
+
+/// The most remarks of a kind. They are for people; a few of them are enough.
+const REMARKS_MAX: usize = 8;
 
 /// The categories of requests that the control plane wants to be dropped.
 fn drops(policy: &Policy) -> Vec<String> {
@@ -131,10 +137,22 @@ fn drops(policy: &Policy) -> Vec<String> {
         drop.drop_percentage
             .is_some_and(|share| share.numerator > 0)
     });
-    // The names are for people; a few of them are enough.
-    some.take(8)
-        .map(|drop| format!("policy.drop_overloads of category {:?}", drop.category))
-        .collect()
+    let told = |drop: &DropOverload| {
+        let category = shown(&drop.category);
+        format!("policy.drop_overloads of category {category:?} is not supported and ignored")
+    };
+    some.take(REMARKS_MAX).map(told).collect()
+}
+
+/// The zones that cannot be used. One is not a reason to reject a fleet.
+fn unknown_zones(localities: &[LocalityLbEndpoints]) -> impl Iterator<Item = String> {
+    let told = |(index, locality)| {
+        let flaw = read_zone(locality).err()?;
+        let field = format!("endpoints[{index}].locality.zone");
+        Some(format!("{field} {flaw}; it counts as unknown"))
+    };
+    let all = localities.iter().enumerate().filter_map(told);
+    all.take(REMARKS_MAX)
 }
 
 fn check_priorities(localities: &[LocalityLbEndpoints]) -> Result<(), BadResource> {
@@ -183,8 +201,7 @@ fn read_locality(
         let field = format!("{place}.leds_cluster_locality_config");
         return Err(BadResource::new(&field, "is not supported"));
     }
-    let zone = read_zone(locality);
-    let zone = zone.map_err(|told| BadResource::new(&format!("{place}.locality.zone"), told))?;
+    let zone: Arc<str> = read_zone(locality).unwrap_or_default().into();
     let priority = u8::try_from(locality.priority).unwrap_or(TIER_MAX);
     let mut left_out = 0;
     for (number, endpoint) in locality.lb_endpoints.iter().enumerate() {
@@ -214,14 +231,14 @@ fn read_locality(
 }
 
 /// The zone of a locality, which its endpoints share. Region and sub-zone are not used.
-fn read_zone(locality: &LocalityLbEndpoints) -> Result<Arc<str>, String> {
+fn read_zone(locality: &LocalityLbEndpoints) -> Result<&str, String> {
     let zone = (locality.locality.as_ref()).map_or("", |locality| locality.zone.as_str());
     let told = if zone.len() > ZONE_BYTES_MAX {
         format!("has {} bytes", zone.len())
     } else if zone.chars().any(char::is_control) {
         format!("is {zone:?}")
     } else {
-        return Ok(zone.into());
+        return Ok(zone);
     };
     Err(format!(
         "{told}, expected at most {ZONE_BYTES_MAX} printable characters"

@@ -165,6 +165,8 @@ impl Client {
         if let Some(stream) = &mut self.stream {
             subscription.due_at = Some(now + MISSING_AFTER);
             stream.outgoing.subscribe(name);
+            // A NACK that waits must not delay a fleet that may be needed for a start.
+            stream.held_until = None;
         }
         self.subscriptions.insert(name.to_owned(), subscription);
         Ok(())
@@ -172,10 +174,10 @@ impl Client {
 
     /// Reports again what is known about a resource, for a reader that has begun later.
     pub fn repeat(&mut self, name: &str) {
-        if let Some(subscription) = self.subscriptions.get(name)
-            && let Some(known) = &subscription.known
-        {
-            self.reports.push_back(known.report(name));
+        if let Some(subscription) = self.subscriptions.get(name) {
+            let known = subscription.known.iter();
+            self.reports.extend(known.map(|known| known.report(name)));
+            self.reports.extend(subscription.failure.clone());
         }
     }
 
@@ -212,11 +214,11 @@ impl Client {
         for (name, subscription) in &mut self.subscriptions {
             subscription.due_at = None;
             if !was_reached || subscription.known.is_none() {
-                self.reports.push_back(Report::Failed {
+                self.reports.push_back(subscription.fail(Report::Failed {
                     name: name.clone(),
                     why: why.to_owned(),
                     has_answered: false,
-                });
+                }));
             }
         }
         was_reached
@@ -261,7 +263,8 @@ impl Client {
             if let Some(subscription) = self.subscriptions.get_mut(&name) {
                 subscription.due_at = None;
                 let why = format!("the control plane reports: {why}");
-                self.reports.push_back(failed(&name, &why));
+                let report = subscription.fail(failed(&name, &why));
+                self.reports.push_back(report);
             }
         }
         let rejection = (!mistakes.is_empty()).then(|| joined(&mistakes));
@@ -307,6 +310,7 @@ impl Client {
                 if let Some(known) = &mut subscription.known {
                     known.expires_at = expires_at;
                     if core::mem::take(&mut known.is_expired) {
+                        subscription.failure = None;
                         self.reports.push_back(known.report(&name));
                     }
                 }
@@ -320,15 +324,18 @@ impl Client {
                     is_expired: false,
                 };
                 self.reports.push_back(known.report(&name));
-                subscription.known = Some(known);
-                subscription.due_at = None;
+                *subscription = Subscription {
+                    known: Some(known),
+                    ..Subscription::default()
+                };
                 None
             }
             Some(Err(told)) => {
                 // It exists, so it does not count as missing.
                 subscription.due_at = None;
+                let why = format!("resource rejected: {told}");
                 self.reports
-                    .push_back(failed(&name, &format!("resource rejected: {told}")));
+                    .push_back(subscription.fail(failed(&name, &why)));
                 Some(format!("{name}: {told}"))
             }
         }
@@ -341,7 +348,7 @@ impl Client {
                 Some(_) => "the control plane has removed the resource",
                 None => "the resource does not exist",
             };
-            self.reports.push_back(failed(name, why));
+            self.reports.push_back(subscription.fail(failed(name, why)));
         }
     }
 
@@ -359,23 +366,7 @@ impl Client {
             stream.held_until = stream.held_until.filter(|until| *until > now);
         }
         for (name, subscription) in &mut self.subscriptions {
-            if subscription.due_at.is_some_and(|due| due <= now) {
-                subscription.due_at = None;
-                self.reports.push_back(match &subscription.known {
-                    // Nothing new since the last stream.
-                    Some(known) if !known.is_expired => known.report(name),
-                    Some(_) => continue,
-                    None => failed(name, "the resource does not exist: no answer within 15 s"),
-                });
-            }
-            if let Some(known) = &mut subscription.known
-                && known.expires_at.is_some_and(|at| at <= now)
-            {
-                known.expires_at = None;
-                known.is_expired = true;
-                self.reports
-                    .push_back(failed(name, "the resource's time to live has expired"));
-            }
+            self.reports.extend(subscription.poll(now, name));
         }
     }
 

@@ -186,8 +186,12 @@ func runLife(t *testing.T, delta bool) {
 		t.Errorf("%d rejected, %s", state.XDS.Rejected, text(state.XDS.Rejection))
 	}
 	// The first NACK is sent at once, the second one after a second, and each later one waits twice
-	// as long as the one before.
-	waited := time.Duration(1<<max(0, state.XDS.Rejected-2)-1) * time.Second
+	// as long as the one before, up to 10 seconds. The last one may not be sent yet.
+	var waited time.Duration
+	for wait, sent := time.Second, 2; sent < state.XDS.Rejected; sent++ {
+		waited += wait
+		wait = min(2*wait, 10*time.Second)
+	}
 	if took := time.Since(begun); took < waited {
 		t.Errorf("%d rejected within %v", state.XDS.Rejected, took)
 	}

@@ -76,6 +76,8 @@ func Start(t testing.TB, binary string, arguments ...string) *Process {
 		kill := time.AfterFunc(endMax, func() { _ = command.Process.Kill() })
 		_ = command.Wait()
 		kill.Stop()
+		// Something that the program has started could hold its log open.
+		_ = reader.SetReadDeadline(time.Now().Add(endMax))
 		<-read
 		_ = reader.Close()
 		if t.Failed() {

@@ -8,11 +8,14 @@ use std::hash::RandomState;
 use std::net::{TcpListener, UdpSocket};
 use std::sync::LazyLock;
 
-/// Where the search begins, below the ports that systems give by default.
+/// Where the search begins, if the system gives higher ports only.
 const FIRST: u16 = 20_000;
 
 /// Where the ports begin that systems give by default.
 const GIVEN: u16 = 32_768;
+
+/// Fewer ports than this are not enough for a chore.
+const FEW: usize = 1_000;
 
 /// The range in which the system chooses ports.
 const SYSTEMS_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
@@ -51,13 +54,23 @@ impl FreePorts {
     }
 }
 
-/// The ports from [`FIRST`] that the system does not choose. If it chooses them all, those that it
-/// does not choose by default.
+/// The ports that the system does not choose.
 fn untouched() -> Range<u16> {
-    let given = std::fs::read_to_string(SYSTEMS_RANGE).ok();
-    let lowest = given.and_then(|text| text.split_whitespace().next()?.parse().ok());
-    let end = lowest.filter(|lowest| *lowest > FIRST).unwrap_or(GIVEN);
-    FIRST..end
+    let given = std::fs::read_to_string(SYSTEMS_RANGE).unwrap_or_default();
+    let ends = given.split_whitespace().map(|end| end.parse().ok());
+    below_or_above(&ends.flatten().collect::<Vec<_>>())
+}
+
+/// The longer of the two ranges beside the ports that the system gives: from [`FIRST`] below them,
+/// and above them. Where neither has [`FEW`], the ports that are not given by default.
+fn below_or_above(given: &[u16]) -> Range<u16> {
+    let (lowest, highest) = match *given {
+        [lowest, highest] => (lowest, highest),
+        _ => (GIVEN, u16::MAX),
+    };
+    let ranges = [FIRST..lowest, highest.saturating_add(1)..u16::MAX];
+    let longest = ranges.into_iter().max_by_key(Range::len);
+    longest.filter(|it| it.len() >= FEW).unwrap_or(FIRST..GIVEN)
 }
 
 #[cfg(test)]
@@ -73,6 +86,18 @@ mod tests {
             let address = FreePorts::default().take().expect("a free port");
             assert!(seen.insert(address.port()), "{address} is given twice");
             assert!(untouched().contains(&address.port()), "{address}");
+        }
+    }
+
+    #[test]
+    fn ports_are_searched_where_the_system_gives_none() {
+        for (given, expected) in [
+            (&[32_768, 60_999][..], 20_000..32_768),
+            (&[15_000, 50_000], 50_001..65_535),
+            (&[1024, 65_535], 20_000..32_768),
+            (&[], 20_000..32_768),
+        ] {
+            assert_eq!(below_or_above(given), expected, "{given:?}");
         }
     }
 

@@ -78,15 +78,30 @@ where
         .initial_connection_window_size(WINDOW_BYTES)
         .handshake(TokioIo::new(stream))
         .await;
-    let (sender, connection) = handshake.map_err(io::Error::other)?;
+    let (sender, mut connection) = handshake.map_err(io::Error::other)?;
+    tokio::select! {
+        biased;
+        Ok(()) = first_bytes => (),
+        // With TLS 1.3, a refused client certificate is told only now.
+        ended = &mut connection => {
+            let why = ended.err().map(|error| described(&error));
+            let silent = || "it closed the connection before it said anything".to_owned();
+            return Err(io::Error::other(why.unwrap_or_else(silent)));
+        }
+    }
     // It ends when the sender and the stream are dropped.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            let cause = core::error::Error::source(&error).map(ToString::to_string);
-            tracing::debug!(cause, "connection to the control plane lost: {error}");
+            let why = described(&error);
+            tracing::debug!("connection to the control plane lost: {why}");
         }
     });
-    let has_come = first_bytes.await;
-    has_come.map_err(|_| io::Error::other("it closed the connection before it said anything"))?;
     Ok(sender)
+}
+
+/// Describes an error of a connection, with its cause.
+pub(super) fn described(error: &hyper::Error) -> String {
+    let cause = core::error::Error::source(error);
+    let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    format!("{error}{cause}")
 }

@@ -1,6 +1,6 @@
 //! The one stream on a connection: a gRPC call whose both sides stay open.
 
-use super::connection::RequestBody;
+use super::connection::{RequestBody, described};
 use bytes::Bytes;
 use core::convert::Infallible;
 use core::fmt;
@@ -127,7 +127,7 @@ impl Stream {
                 }
                 Incomes::Body(body) => match body.frame().await {
                     None => return Err(Ended("it has no status".to_owned())),
-                    Some(Err(error)) => return Err(described(&error)),
+                    Some(Err(error)) => return Err(Ended(described(&error))),
                     Some(Ok(frame)) => match frame.into_data() {
                         Ok(data) => self.frames.push(&data),
                         Err(frame) => {
@@ -172,7 +172,8 @@ fn request(
 
 /// Checks a response's head.
 fn accept(answer: hyper::Result<Response<Incoming>>) -> Result<Incoming, Ended> {
-    let (head, body) = answer.map_err(|error| described(&error))?.into_parts();
+    let answer = answer.map_err(|error| Ended(described(&error)))?;
+    let (head, body) = answer.into_parts();
     if head.status != StatusCode::OK {
         return Err(Ended(format!("it answered with status {}", head.status)));
     }
@@ -181,13 +182,6 @@ fn accept(answer: hyper::Result<Response<Incoming>>) -> Result<Incoming, Ended> 
         return Err(status(&head.headers));
     }
     Ok(body)
-}
-
-/// Describes an error of the connection, with its cause.
-fn described(error: &hyper::Error) -> Ended {
-    let cause = core::error::Error::source(error);
-    let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-    Ended(format!("{error}{cause}"))
 }
 
 /// Describes the status of a call that has ended.

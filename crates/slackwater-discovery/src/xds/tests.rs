@@ -2,17 +2,26 @@
 
 use super::*;
 use crate::Discovery;
-use crate::testing::{holding, whole};
+use crate::testing::tls::server_config;
+use crate::testing::{Folder, holding, whole};
 use core::net::IpAddr;
 use slackwater_config::XdsSettings;
+use slackwater_config::tls::testing::Authority;
+use slackwater_config::tls::{ClientTls, HttpVersion};
 use slackwater_xds::{Node, Report};
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 fn plane(server: Option<&str>) -> ControlPlane {
+    plane_over(server, ClientTls::default())
+}
+
+fn plane_over(server: Option<&str>, tls: ClientTls) -> ControlPlane {
     let settings = XdsSettings {
         server: server.and_then(slackwater_config::Endpoint::parse),
+        tls,
         ..XdsSettings::default()
     };
     ControlPlane::start(settings, Node::default(), 1)
@@ -49,7 +58,7 @@ async fn endpoints_become_replicas() {
             endpoint([0, 0, 0, 0], 80),
         ],
         left_out: 0,
-        ignored: vec!["policy.drop_overloads".to_owned()],
+        remarks: vec!["policy.drop_overloads".to_owned()],
     };
     let fleet = source.fleet(&assignment).expect("usable");
     let probes = fleet.replicas().iter();
@@ -123,6 +132,32 @@ async fn a_server_that_speaks_something_else_is_a_failure() {
     });
     let why = source.next().await.expect_err("no HTTP/2");
     assert!(why.contains("the control plane"), "{why}");
+}
+
+/// A client learns only after its side of the handshake that its certificate is refused.
+#[tokio::test]
+async fn a_missing_client_certificate_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("bound");
+    let (authority, folder) = (Authority::new(), Folder::new("xds-tls"));
+    let tls = ClientTls {
+        ca: Some(folder.write("ca.crt", &authority.pem())),
+        ..ClientTls::default()
+    };
+    let plane = plane_over(Some(&format!("https://{address}")), tls);
+    let mut source = source(&plane, "web");
+    let mut config = server_config(&authority);
+    config.alpn_protocols = vec![HttpVersion::Http2.alpn().to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.expect("accepted");
+        // An end of the connection could overtake the alert.
+        let refused = acceptor.accept(stream).into_fallible().await.err();
+        let _stream = refused.expect("no certificate").1;
+        core::future::pending::<()>().await;
+    });
+    let why = source.next().await.expect_err("no certificate");
+    assert!(why.contains("CertificateRequired"), "{why}");
 }
 
 #[tokio::test(start_paused = true)]

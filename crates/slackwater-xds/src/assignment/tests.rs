@@ -91,15 +91,25 @@ fn endpoints_have_the_zone_of_their_locality() {
     let endpoints = read(&localities).expect("valid").endpoints;
     let zones: Vec<_> = endpoints.iter().map(|it| &*it.zone).collect();
     assert_eq!(zones, ["eu-1", "", "", &longest]);
-    let mistake = |zone: &str| read(&[in_zone("a", 1), in_zone(zone, 2)]).expect_err("bad");
-    assert_eq!(
-        mistake(&"z".repeat(ZONE_BYTES_MAX + 1)),
-        "endpoints[1].locality.zone has 129 bytes, expected at most 128 printable characters"
-    );
-    assert_eq!(
-        mistake("a\n"),
-        "endpoints[1].locality.zone is \"a\\n\", expected at most 128 printable characters"
-    );
+}
+
+/// A zone that cannot be used says nothing about the endpoints.
+#[test]
+fn a_zone_that_is_none_counts_as_unknown() {
+    for (zone, told) in [
+        ("z".repeat(ZONE_BYTES_MAX + 1), "has 129 bytes"),
+        ("a\n".to_owned(), "is \"a\\n\""),
+    ] {
+        let read = read(&[in_zone("a", 1), in_zone(&zone, 2)]).expect("valid");
+        let zones: Vec<_> = read.endpoints.iter().map(|it| &*it.zone).collect();
+        assert_eq!(zones, ["a", ""]);
+        let remark = format!(
+            "endpoints[1].locality.zone {told}, expected at most 128 printable characters; it counts as unknown"
+        );
+        assert_eq!(read.remarks, [remark]);
+    }
+    let all: Vec<_> = (0..20).map(|last| in_zone("\n", last)).collect();
+    assert_eq!(read(&all).expect("valid").remarks.len(), 8);
 }
 
 #[test]
@@ -316,10 +326,10 @@ fn drops_are_reported_and_not_done() {
         };
         Assignment::read(message.encode_to_vec().into()).expect("valid")
     };
-    assert_eq!(with(0).ignored, [""; 0]);
+    assert_eq!(with(0).remarks, [""; 0]);
     assert_eq!(
-        with(5).ignored,
-        ["policy.drop_overloads of category \"throttle\""]
+        with(5).remarks,
+        ["policy.drop_overloads of category \"throttle\" is not supported and ignored"]
     );
     assert_eq!(with(5).endpoints.len(), 1);
 }

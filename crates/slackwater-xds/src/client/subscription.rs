@@ -1,6 +1,6 @@
 //! What is known about a resource.
 
-use super::{CONFIRMED_AFTER, MISSING_AFTER, Report};
+use super::{CONFIRMED_AFTER, MISSING_AFTER, Report, failed};
 use crate::assignment::Assignment;
 use core::time::Duration;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ pub(super) struct Subscription {
     pub(super) known: Option<Known>,
     /// When it counts as missing; or, if it is known, as confirmed.
     pub(super) due_at: Option<Duration>,
+    /// The last report, if it was a failure.
+    pub(super) failure: Option<Report>,
 }
 
 /// A good version of a resource.
@@ -42,6 +44,39 @@ impl Subscription {
             None => MISSING_AFTER,
         };
         self.due_at = Some(now + patience);
+    }
+
+    /// Keeps a failure for readers that begin later, and returns it.
+    pub(super) fn fail(&mut self, failure: Report) -> Report {
+        self.failure.insert(failure).clone()
+    }
+
+    /// Handles deadlines that have passed, and returns what is to be reported.
+    pub(super) fn poll(&mut self, now: Duration, name: &str) -> impl Iterator<Item = Report> {
+        let has_passed = |deadline: Option<Duration>| deadline.is_some_and(|at| at <= now);
+        let mut confirmed = None;
+        let mut failure = None;
+        if has_passed(self.due_at) {
+            self.due_at = None;
+            match &self.known {
+                // Nothing new since the last stream.
+                Some(known) if !known.is_expired => {
+                    confirmed = Some(known.report(name));
+                    self.failure = None;
+                }
+                Some(_) => (),
+                None => failure = Some("the resource does not exist: no answer within 15 s"),
+            }
+        }
+        if let Some(known) = &mut self.known
+            && has_passed(known.expires_at)
+        {
+            known.expires_at = None;
+            known.is_expired = true;
+            failure = Some("the resource's time to live has expired");
+        }
+        let failure = failure.map(|why| self.fail(failed(name, why)));
+        confirmed.into_iter().chain(failure)
     }
 
     /// What is known and has not expired: the control plane need not send it again.

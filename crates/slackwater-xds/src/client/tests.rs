@@ -303,10 +303,26 @@ fn rejections_do_not_prolong_a_wait() {
         assert_eq!(machine.client.deadline(), Some(Duration::from_secs(1001)));
         machine.now += Duration::from_millis(100);
     }
-    machine.step(&Subscribe("api"));
     let sent = machine.step(&Wait(1));
-    let nack = format!("v nd api,web NACK 3: web: {BAD_PORT}");
+    let nack = format!("v nd web NACK 3: web: {BAD_PORT}");
     assert_eq!(sent, [nack], "the last one alone");
+}
+
+#[test]
+fn a_new_subscription_does_not_wait_for_a_nack() {
+    for mode in [Mode::StateOfTheWorld, Mode::Incremental] {
+        let mut machine = Machine::new(mode);
+        machine.step(&Subscribe("web"));
+        machine.step(&Open);
+        machine.step(&Answer("2", "a", &["web:0"]));
+        machine.step(&Answer("2", "b", &["web:0"]));
+        let sent = machine.step(&Subscribe("api")).concat();
+        assert!(sent.contains("api") && sent.contains("NACK"), "{sent}");
+        // The next NACK waits for as long as it would have.
+        machine.step(&Answer("2", "c", &["web:0"]));
+        let due = machine.now + 2 * NACK_WAIT;
+        assert_eq!(machine.client.deadline(), Some(due));
+    }
 }
 
 #[test]
@@ -415,6 +431,42 @@ fn what_is_known_is_repeated_for_a_later_reader() {
     machine.step(&Answer("1", "a", &["web:80"]));
     machine.client.repeat("web");
     assert_eq!(machine.step(&Wait(0)), ["web 1 [80]"]);
+}
+
+#[test]
+fn a_failure_is_repeated_until_the_next_version() {
+    let repeated = |machine: &mut Machine| {
+        machine.client.repeat("web");
+        machine.step(&Wait(0))
+    };
+    for mode in [Mode::StateOfTheWorld, Mode::Incremental] {
+        let mut machine = Machine::new(mode);
+        machine.step(&Subscribe("web"));
+        assert_eq!(machine.step(&Lose), ["web failed: lost"]);
+        assert_eq!(repeated(&mut machine), ["web failed: lost"]);
+        machine.step(&Open);
+        let missing = "web failed: the resource does not exist: no answer within 15 s";
+        assert_eq!(machine.step(&Wait(15)), [missing]);
+        assert_eq!(repeated(&mut machine), [missing]);
+        machine.step(&Answer("1", "a", &["web=1:80!5"]));
+        assert_eq!(repeated(&mut machine), ["web 1 [80]"]);
+        let expired = "web failed: the resource's time to live has expired";
+        assert_eq!(machine.step(&Wait(5)), [expired]);
+        assert_eq!(repeated(&mut machine), ["web 1 [80]", expired]);
+        machine.step(&Answer("1", "b", &["web=1!5"]));
+        assert_eq!(repeated(&mut machine), ["web 1 [80]"]);
+        machine.step(&Answer("2", "c", &["web=2:0"]));
+        let rejected = format!("web failed: resource rejected: {BAD_PORT}");
+        assert_eq!(repeated(&mut machine), ["web 1 [80]", &rejected]);
+        machine.step(&Answer("3", "d", &["?web"]));
+        let refused = "web failed: the control plane reports: not for you (code 7)";
+        assert_eq!(repeated(&mut machine)[1..], [refused]);
+        machine.step(&Lose);
+        machine.step(&Open);
+        // Nothing new comes, so what is known is confirmed.
+        assert_eq!(machine.step(&Wait(2)), ["web 1 [80]"]);
+        assert_eq!(repeated(&mut machine), ["web 1 [80]"]);
+    }
 }
 
 #[test]

@@ -56,6 +56,42 @@ fn config(folder: &Folder) -> String {
     )
 }
 
+/// Access to this API server, and the configuration of a proxy that follows a service of it.
+fn access(name: &str, server: &ApiServer) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("token", "s3cret");
+    point(&folder, server);
+    folder.write("slackwater.toml", &config(&folder));
+    folder
+}
+
+/// Writes a kubeconfig that leads to this API server.
+fn point(folder: &Folder, server: &ApiServer) {
+    let url = format!("http://{}", server.address.unwrap());
+    folder.write("config", &kubeconfig(&url));
+}
+
+fn spawn(folder: &Folder) -> Proxy {
+    let file = folder.path("slackwater.toml");
+    let file = file.to_str().unwrap();
+    Proxy::spawn(&["serve", "--config", file, "--admin", "127.0.0.1:0"])
+}
+
+/// A proxy whose start has waited for a list with this one pod.
+async fn started(
+    folder: &Folder,
+    mut server: ApiServer,
+    pod: Value,
+) -> (Proxy, ApiServer, Sending) {
+    let listing = tokio::spawn(async move {
+        let watch = list(&mut server, &[pod]).await;
+        (server, watch)
+    });
+    let proxy = spawn(folder);
+    let (server, watch) = listing.await.unwrap();
+    (proxy, server, watch)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_follows_its_pods_and_outlives_the_api_server() {
     let replicas = [
@@ -65,20 +101,9 @@ async fn a_fleet_follows_its_pods_and_outlives_the_api_server() {
     ];
     let [one, two, three] = &replicas;
     let port = Port::hold();
-    let mut server = port.start();
-    let address = server.address.unwrap();
-    let folder = Folder::new("cluster");
-    folder.write("token", "s3cret");
-    folder.write("config", &kubeconfig(&format!("http://{address}")));
-    let file = folder.write("slackwater.toml", &config(&folder));
-    let first = pod("web-1", 1, one);
-    let listing = tokio::spawn(async move {
-        let watch = list(&mut server, &[first]).await;
-        (server, watch)
-    });
-    let file = file.to_str().unwrap();
-    let proxy = Proxy::spawn(&["serve", "--config", file, "--admin", "127.0.0.1:0"]);
-    let (server, watch) = listing.await.unwrap();
+    let server = port.start();
+    let folder = access("cluster", &server);
+    let (proxy, server, watch) = started(&folder, server, pod("web-1", 1, one)).await;
     // The start has waited for the list, so not one request fails.
     let is_over = Arc::new(AtomicBool::new(false));
     let (ends, target) = (Arc::clone(&is_over), proxy.address);
@@ -153,17 +178,12 @@ async fn readiness(proxy: &Proxy) -> String {
 async fn a_proxy_is_ready_once_its_cluster_has_answered_and_stays_so() {
     let one = Replica::echo("one").await;
     let mut server = ApiServer::start().await;
-    let folder = Folder::new("ready");
-    folder.write("token", "s3cret");
-    let url = format!("http://{}", server.address.unwrap());
-    folder.write("config", &kubeconfig(&url));
-    let file = folder.write("slackwater.toml", &config(&folder));
+    let folder = access("ready", &server);
     let refusing = tokio::spawn(async move {
         server.asked().await.refuse(503, "etcd is away");
         server
     });
-    let file = file.to_str().unwrap();
-    let proxy = Proxy::spawn(&["serve", "--config", file, "--admin", "127.0.0.1:0"]);
+    let proxy = spawn(&folder);
     let mut server = refusing.await.unwrap();
     // It listens, and does not know one replica.
     assert_eq!(readiness(&proxy).await, "starting");
@@ -184,8 +204,7 @@ async fn a_proxy_is_ready_once_its_cluster_has_answered_and_stays_so() {
     proxy.log_line("cannot be reached");
     assert_eq!(readiness(&proxy).await, "serving");
     let silent = ApiServer::start().await;
-    let url = format!("http://{}", silent.address.unwrap());
-    folder.write("config", &kubeconfig(&url));
+    point(&folder, &silent);
     proxy.signal("HUP");
     proxy.log_line("configuration reloaded");
     assert_eq!(readiness(&proxy).await, "serving");
@@ -200,20 +219,9 @@ async fn a_reload_reads_the_kubeconfig_and_keeps_a_source_that_is_the_same() {
         Replica::echo("zoe").await,
     ];
     let [one, two, three] = &replicas;
-    let (mut server, mut other) = (ApiServer::start().await, ApiServer::start().await);
-    let urls = [&server, &other].map(|it| format!("http://{}", it.address.unwrap()));
-    let folder = Folder::new("reread");
-    folder.write("token", "s3cret");
-    folder.write("config", &kubeconfig(&urls[0]));
-    let file = folder.write("slackwater.toml", &config(&folder));
-    let first = pod("web-1", 1, one);
-    let listing = tokio::spawn(async move {
-        let watch = list(&mut server, &[first]).await;
-        (server, watch)
-    });
-    let file = file.to_str().unwrap();
-    let proxy = Proxy::spawn(&["serve", "--config", file, "--admin", "127.0.0.1:0"]);
-    let (mut server, watch) = listing.await.unwrap();
+    let (server, mut other) = (ApiServer::start().await, ApiServer::start().await);
+    let folder = access("reread", &server);
+    let (proxy, mut server, watch) = started(&folder, server, pod("web-1", 1, one)).await;
     answered_by(&proxy, &["one"]).await;
     let reload = || {
         proxy.signal("HUP");
@@ -235,7 +243,7 @@ async fn a_reload_reads_the_kubeconfig_and_keeps_a_source_that_is_the_same() {
 
     // Another cluster, by a kubeconfig of the same name.
     folder.write("slackwater.toml", &text);
-    folder.write("config", &kubeconfig(&urls[1]));
+    point(&folder, &other);
     reload();
     let _other = list(&mut other, &[pod("web-9", 5, three)]).await;
     answered_by(&proxy, &["zoe"]).await;
@@ -252,20 +260,10 @@ async fn a_reload_reads_the_kubeconfig_and_keeps_a_source_that_is_the_same() {
 async fn a_successor_takes_over_once_its_cluster_has_answered() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let port = Port::hold();
-    let mut server = port.start();
-    let address = server.address.unwrap();
-    let folder = Folder::new("successor");
-    folder.write("token", "s3cret");
-    folder.write("config", &kubeconfig(&format!("http://{address}")));
-    let file = folder.write("slackwater.toml", &config(&folder));
-    let first = pod("web-1", 1, &one);
-    let listing = tokio::spawn(async move {
-        let watch = list(&mut server, &[first]).await;
-        (server, watch)
-    });
-    let file = file.to_str().unwrap();
-    let proxy = Proxy::spawn(&["serve", "--config", file, "--admin", "127.0.0.1:0"]);
-    drop(listing.await.unwrap());
+    let server = port.start();
+    let folder = access("successor", &server);
+    let (proxy, server, watch) = started(&folder, server, pod("web-1", 1, &one)).await;
+    drop((server, watch));
     proxy.log_line("cannot be reached");
     let old = process(&proxy).await;
     proxy.signal("USR2");
@@ -299,11 +297,8 @@ async fn a_successor_takes_over_once_its_cluster_has_answered() {
 #[tokio::test]
 async fn a_token_is_not_logged_at_any_level() {
     let mut server = ApiServer::start().await;
-    let folder = Folder::new("secret");
-    folder.write("token", "s3cret");
-    let url = format!("http://{}", server.address.unwrap());
-    folder.write("config", &kubeconfig(&url));
-    let file = folder.write("slackwater.toml", &config(&folder));
+    let folder = access("secret", &server);
+    let file = folder.path("slackwater.toml");
     let log = folder.path("log");
     let mut child = slackwater(&["serve", "--config", file.to_str().unwrap()])
         .env("RUST_LOG", "trace")

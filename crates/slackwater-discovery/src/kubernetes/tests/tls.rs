@@ -1,38 +1,14 @@
 //! Requests over TLS, on loopback: the authority and the certificate of a kubeconfig.
 
 use super::*;
-use rustls::RootCertStore;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use slackwater_config::tls::provider;
+use crate::testing::tls::server_config;
 use slackwater_config::tls::testing::Authority;
 use std::sync::Arc;
-
-/// A server that wants certificates of this authority, and has one for `localhost`.
-fn server_config(authority: &Authority) -> Arc<ServerConfig> {
-    let (certificate, key) = authority.issue(&["localhost"], &rcgen::PKCS_ECDSA_P256_SHA256);
-    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
-    let mut roots = RootCertStore::empty();
-    roots.add(der(&authority.pem())).expect("an authority");
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider()));
-    let config = ServerConfig::builder_with_provider(Arc::clone(provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_client_cert_verifier(verifier.build().expect("a verifier"))
-        .with_single_cert(
-            vec![der(&certificate)],
-            PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key"),
-        );
-    Arc::new(config.expect("a pair"))
-}
 
 #[tokio::test]
 async fn both_sides_are_verified_by_the_authority_of_the_kubeconfig() {
     let (authority, stranger) = (Authority::new(), Authority::new());
-    let mut server = ApiServer::start_tls(server_config(&authority)).await;
+    let mut server = ApiServer::start_tls(Arc::new(server_config(&authority))).await;
     let port = server.address.expect("on loopback").port();
     let folder = Folder::new("cluster-tls");
     let (certificate, key) = authority.issue(&["proxy"], &rcgen::PKCS_ECDSA_P256_SHA256);
