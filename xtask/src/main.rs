@@ -82,7 +82,9 @@ cargo xtask CHORE
           results/core-mutants.md (all: an hour or two). --file: only those of a file, by a pattern, also several times
           --vectors: which of them the vectors notice, without any other test; writes results/vectors-mutants.md (half an hour)
           --search: looks among N scenarios for some that break more of them
-          [--sample N] [--seed N] [--file PATTERN ...] [--vectors [--search N]] [--report FILE]
+          --go-on: keeps what earlier runs have found out about the same code and tests, and what was caught before vectors were
+          added
+          [--sample N] [--seed N] [--file PATTERN ...] [--vectors [--search N]] [--go-on] [--report FILE]
   vectors test vectors of policies and tracker for other languages, into vectors/ (seconds); --check: compares them with the
           core. --events: events of each scenario
           [--check] [--scenarios N] [--events N] [--first-seed N] [--out FOLDER]

@@ -66,13 +66,18 @@ impl Judge {
         self.programs.iter().map(|it| it.takes).sum()
     }
 
-    /// Plays these mutants, one for each core at a time.
-    pub(super) fn play(&self, mutants: &[usize]) -> Result<BTreeMap<usize, Outcome>, String> {
+    /// Plays these mutants, one for each core at a time, and reports each outcome at once.
+    pub(super) fn play(
+        &self,
+        mutants: &[usize],
+        report: &(impl Fn(usize, Outcome) -> Result<(), String> + Sync),
+    ) -> Result<BTreeMap<usize, Outcome>, String> {
         let next = AtomicUsize::new(0);
         let outcomes = Mutex::new(BTreeMap::new());
         let work = || -> Result<(), String> {
             while let Some(&mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let outcome = self.one(Some(mutant))?;
+                report(mutant, outcome)?;
                 let Ok(mut outcomes) = outcomes.lock() else {
                     break;
                 };

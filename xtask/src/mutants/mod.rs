@@ -11,6 +11,7 @@ mod list;
 mod outcomes;
 mod page;
 mod reasons;
+mod record;
 mod search;
 mod switch;
 mod tree;
@@ -23,6 +24,7 @@ use crate::report::Page;
 use judge::Judge;
 use list::Mutant;
 use outcomes::{Outcome, Outcomes};
+use record::Record;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -80,6 +82,8 @@ struct Options {
     vectors: bool,
     /// Number of scenarios in which to search for some that break mutants missed by the vectors.
     search: Option<u64>,
+    /// Whether mutants are left out that were played before and need not be again.
+    goes_on: bool,
     report: Option<String>,
 }
 
@@ -98,10 +102,11 @@ impl Options {
                 "--file" => options.files.push(text()?),
                 "--vectors" => options.vectors = true,
                 "--search" => options.search = Some(number(argument, rest.next(), 1..=1_000_000)?),
+                "--go-on" => options.goes_on = true,
                 "--report" => options.report = Some(text()?),
                 _ => {
                     return Err(format!(
-                        "{argument:?} is not an option of mutants; expected --sample N, --seed N, --file PATTERN, --vectors, --search N or --report FILE"
+                        "{argument:?} is not an option of mutants; expected --sample N, --seed N, --file PATTERN, --vectors, --search N, --go-on or --report FILE"
                     ));
                 }
             }
@@ -127,9 +132,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let all = list(&options)?;
     let mutants = options.chosen(&all);
     let (outcomes, numbers) = if options.vectors {
-        play(VECTORS, &mutants)?
+        play(VECTORS, &mutants, options.goes_on)?
     } else {
-        play(CORE, &mutants)?
+        play(CORE, &mutants, options.goes_on)?
     };
     let sentence = page::sentence(&outcomes);
     let (title, usual, judges) = if options.vectors {
@@ -147,7 +152,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         )
     };
     let (missed, unexplained) = if options.vectors {
-        missed_by_vectors(&mutants, &numbers, options.search)?
+        missed_by_vectors(&mutants, &numbers, &options)?
     } else {
         let text = page::list(
             "## Missed",
@@ -196,14 +201,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 fn missed_by_vectors(
     mutants: &BTreeMap<usize, &Mutant>,
     missed: &[usize],
-    search: Option<u64>,
+    options: &Options,
 ) -> Result<(String, usize), String> {
     let missed: BTreeMap<usize, &Mutant> = missed.iter().map(|it| (*it, mutants[it])).collect();
     progress(&format!("{} missed: do tests notice?", missed.len()));
-    let (outcomes, by_both) = play(CORE, &missed)?;
+    let (outcomes, by_both) = play(CORE, &missed, options.goes_on)?;
     let mut by_vectors = missed.clone();
     by_vectors.retain(|it, _| !by_both.contains(it));
-    if let Some(scenarios) = search {
+    if let Some(scenarios) = options.search {
         let tree = Tree::new()?;
         let (_, built) = tree.switched(&by_vectors, SEARCH)?;
         let program = built.first().ok_or("cargo built no example")?;
@@ -237,7 +242,7 @@ pub(crate) fn sample() -> Result<(), String> {
         ..Options::default()
     };
     let all = list(&options)?;
-    let (outcomes, _) = play(CORE, &options.chosen(&all))?;
+    let (outcomes, _) = play(CORE, &options.chosen(&all), true)?;
     let missed = outcomes.missed.iter();
     let missed: Vec<String> = missed.map(|it| format!("\n  missed: {it}")).collect();
     let total = outcomes.total();
@@ -267,6 +272,10 @@ struct Tests {
     target: Target,
     /// The only test; none: all.
     test: Option<&'static str>,
+    /// What the tests depend on.
+    code: &'static [&'static str],
+    /// The part of it that is the vectors.
+    vectors: &'static [&'static str],
 }
 
 const CORE: Tests = Tests {
@@ -275,6 +284,8 @@ const CORE: Tests = Tests {
         arguments: &["test", "--no-run", "--tests"],
     },
     test: None,
+    code: &["crates/slackwater-core"],
+    vectors: &[],
 };
 const VECTORS: Tests = Tests {
     target: Target {
@@ -282,6 +293,8 @@ const VECTORS: Tests = Tests {
         arguments: &["test", "--no-run", "--test", "committed"],
     },
     test: Some("committed_vectors_are_what_the_core_does"),
+    code: &["crates/slackwater-core/src", "tools/vectors", "vectors"],
+    vectors: &["tools/vectors/src/numbers.rs", "vectors"],
 };
 /// Plays scenarios for a search.
 const SEARCH: Target = Target {
@@ -293,23 +306,58 @@ const SEARCH: Target = Target {
 fn play(
     tests: Tests,
     mutants: &BTreeMap<usize, &Mutant>,
+    goes_on: bool,
 ) -> Result<(Outcomes, Vec<usize>), String> {
     let tree = Tree::new()?;
+    let record = tree.beside(&format!("{}.outcomes", tests.target.package));
+    let record = Record::open(&record, goes_on, tests.code, tests.vectors)?;
+    let known = |(&number, mutant): (&usize, &&Mutant)| Some((number, record.known(&mutant.name)?));
+    let mut all: BTreeMap<usize, Outcome> = mutants.iter().filter_map(known).collect();
+    if all.len() < mutants.len() {
+        let mut rest = mutants.clone();
+        rest.retain(|number, _| !all.contains_key(number));
+        all.extend(play_unknown(&tree, tests, &rest, &record)?);
+    }
+    let mut outcomes = Outcomes::default();
+    for (number, outcome) in &all {
+        outcomes.add(mutants[number], *outcome);
+    }
+    all.retain(|_, outcome| *outcome == Outcome::Missed);
+    Ok((outcomes, all.into_keys().collect()))
+}
+
+/// Plays mutants that no earlier run has played.
+fn play_unknown(
+    tree: &Tree,
+    tests: Tests,
+    mutants: &BTreeMap<usize, &Mutant>,
+    record: &Record,
+) -> Result<BTreeMap<usize, Outcome>, String> {
     let began = Instant::now();
     let (unviable, built) = tree.switched(mutants, tests.target)?;
     progress(&format!("built in {} s", began.elapsed().as_secs()));
+    for number in &unviable {
+        record.add(&mutants[number].name, Outcome::Unviable)?;
+    }
     let judge = Judge::new(built, tests.test)?;
     progress(&format!("the tests take {:.1?}", judge.takes()));
-    let viable = kinds(mutants)?
-        .into_iter()
-        .filter(|it| !unviable.contains(&it.0));
+    let kinds = kinds(mutants)?;
+    let viable = kinds.iter().map(|(number, kind)| (*number, *kind));
+    let viable = viable.filter(|it| !unviable.contains(&it.0));
     let (mut apart, switched): (Vec<_>, Vec<_>) = viable.partition(|it| it.1 == Kind::Apart);
     let numbers: Vec<usize> = switched.iter().map(|it| it.0).collect();
-    let mut all = judge.play(&numbers)?;
     // The compiler computes constants without a mutant.
-    apart.extend(switched.into_iter().filter(|(number, kind)| {
-        *kind == Kind::InConstFunction && all.get(number) == Some(&Outcome::Missed)
-    }));
+    let is_open = |number: &usize, outcome| {
+        kinds.get(number) == Some(&Kind::InConstFunction) && outcome == Outcome::Missed
+    };
+    let mut all = judge.play(&numbers, &|number, outcome| {
+        if is_open(&number, outcome) {
+            return Ok(());
+        }
+        record.add(&mutants[&number].name, outcome)
+    })?;
+    let rest = switched.into_iter();
+    apart.extend(rest.filter(|(number, _)| is_open(number, all[number])));
     tree.restore(mutants)?;
     for (played, (number, _)) in apart.iter().enumerate() {
         progress(&format!(
@@ -321,15 +369,11 @@ fn play(
         } else {
             Outcome::Unviable
         };
+        record.add(&mutants[number].name, outcome)?;
         all.insert(*number, outcome);
     }
     all.extend(unviable.into_iter().map(|it| (it, Outcome::Unviable)));
-    let mut outcomes = Outcomes::default();
-    for (number, outcome) in &all {
-        outcomes.add(mutants[number], *outcome);
-    }
-    all.retain(|_, outcome| *outcome == Outcome::Missed);
-    Ok((outcomes, all.into_keys().collect()))
+    Ok(all)
 }
 
 /// The mutants of these files.

@@ -16,6 +16,10 @@ pub(super) enum Outcome {
     Unviable,
 }
 
+impl Outcome {
+    pub(super) const ALL: [Self; 4] = [Self::Caught, Self::Missed, Self::TimedOut, Self::Unviable];
+}
+
 /// A file's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {

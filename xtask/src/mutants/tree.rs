@@ -86,6 +86,11 @@ impl Tree {
         Ok(tree)
     }
 
+    /// A path beside the copy, which remains, too.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.with_file_name(name)
+    }
+
     /// Builds the target with all mutants that compile. Returns the numbers of those that do not,
     /// and the programs.
     pub(super) fn switched(
@@ -166,7 +171,9 @@ impl Tree {
             .args(["--profile", "mutants", "--message-format", "json"])
             .args(["--quiet", "--offline"])
             .current_dir(&self.folder)
-            .env("CARGO_TARGET_DIR", self.folder.with_file_name("target"))
+            .env("CARGO_TARGET_DIR", self.beside("target"))
+            // Builds differ in a line.
+            .env("CARGO_INCREMENTAL", "1")
             // Errors of the compiler are only those that no lint can allow.
             .env("RUSTFLAGS", "--cap-lints allow")
             .env("RUSTC_BOOTSTRAP", "1")
