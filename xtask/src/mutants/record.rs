@@ -51,10 +51,12 @@ impl Record {
             code,
             all,
         };
-        for (name, outcome) in text.lines().filter_map(|line| record.read(line)) {
-            record.add(name, outcome)?;
-            record.known.insert(name.to_owned(), outcome);
+        let known = text.lines().filter_map(|line| record.read(line));
+        let known: BTreeMap<_, _> = known.map(|(name, it)| (name.to_owned(), it)).collect();
+        for (name, outcome) in &known {
+            record.add(name, *outcome)?;
         }
+        record.known = known;
         Ok(record)
     }
 
