@@ -1,7 +1,7 @@
-//! What a control plane may send: nothing panics, every response on a stream is answered once, and
-//! the endpoints that come out are within their bounds.
+//! What a control plane may send about endpoints and clusters: nothing panics, every response on a
+//! stream is answered once, and what comes out is within its bounds.
 //!
-//! The first byte chooses the variant of the protocol. Then each message has a byte for what
+//! The first byte chooses the variant of the protocol, and whether a cluster is followed as well. Then each message has a byte for what
 //! happens before it, two bytes for its length, and its content.
 
 #![no_main]
@@ -13,7 +13,8 @@ use slackwater_xds::assignment::{
 };
 use slackwater_xds::client::NACK_WAIT_MAX;
 use slackwater_xds::frame::{Frames, framed};
-use slackwater_xds::{Assignment, Client, Mode, Node, Report};
+use slackwater_xds::cluster::NAME_BYTES_MAX;
+use slackwater_xds::{Assignment, Client, Cluster, ClusterEndpoints, FleetName, Mode, Node, Report};
 use std::collections::BTreeSet;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -23,6 +24,17 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(assignment) = Assignment::read(rest.to_vec().into()) {
         check(&assignment);
     }
+    if let Ok(cluster) = Cluster::read(rest.to_vec().into()) {
+        match cluster.endpoints {
+            ClusterEndpoints::Inline(assignment) => check(&assignment),
+            ClusterEndpoints::Resource(name) => {
+                assert!((1..=NAME_BYTES_MAX).contains(&name.len()) && name != "*");
+            }
+        }
+    }
+    let [a, b] = ["a", "b"].map(|name| FleetName::Endpoints(name.to_owned()));
+    let [c, d] = ["a", "c"].map(|name| FleetName::Cluster(name.to_owned()));
+    let has_cluster = mode & 2 == 2;
     let mode = if mode & 1 == 0 {
         Mode::StateOfTheWorld
     } else {
@@ -30,7 +42,10 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let mut client = Client::new(Node::default(), mode);
     let mut now = Duration::from_secs(1);
-    client.subscribe(now, "a").expect("few");
+    client.subscribe(now, &a).expect("few");
+    if has_cluster {
+        client.subscribe(now, &c).expect("few");
+    }
     client.connected(now);
     drain(&mut client);
     while let Some((&[step, high, low], after)) = rest.split_first_chunk() {
@@ -38,13 +53,15 @@ fuzz_target!(|bytes: &[u8]| {
         let (message, after) = after.split_at(length);
         rest = after;
         match step % 8 {
-            0 => client.subscribe(now, "b").expect("few"),
-            1 => client.unsubscribe("b"),
+            0 => client.subscribe(now, &b).expect("few"),
+            1 => client.unsubscribe(&b),
             2 => {
                 client.disconnected(now, "lost");
                 client.connected(now);
             }
             3 => now += Duration::from_secs(u64::from(step)),
+            4 if has_cluster => client.subscribe(now, &d).expect("few"),
+            5 => client.unsubscribe(&d),
             _ => (),
         }
         client.poll(now);

@@ -31,3 +31,4 @@ pub mod toml_reader;
 pub use cluster_access::ClusterAccess;
 pub use fault::Fault;
 pub use sections::*;
+pub use slackwater_xds::FleetName;

@@ -14,6 +14,7 @@ use slackwater_config::GuardSettings;
 use slackwater_config::ReplicaConfig;
 use slackwater_core::subset::Subset;
 use slackwater_telemetry::facts::SourceState;
+use slackwater_xds::FleetName;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -30,8 +31,8 @@ pub struct Discovery {
     /// The list that was accepted last, of which the fleet is the subset.
     lists: watch::Receiver<Arc<Fleet>>,
     states: watch::Receiver<SourceState>,
-    /// The control plane, and the resource's name.
-    plane: Option<(ControlPlane, String)>,
+    /// The control plane, and its name for the fleet.
+    plane: Option<(ControlPlane, FleetName)>,
     /// Whether a start waits for the source's first answer.
     is_awaited: bool,
     task: Option<JoinHandle<()>>,
@@ -165,7 +166,7 @@ impl Discovery {
         let plane = self.plane.as_ref();
         SourceState {
             listed: self.lists.borrow().len(),
-            xds: plane.map(|(plane, resource)| plane.state(resource)),
+            xds: plane.map(|(plane, name)| plane.state(name)),
             ..self.states.borrow().clone()
         }
     }

@@ -13,7 +13,7 @@
 //! | from a source to its followers | `follow` |
 //! | names in the DNS: addresses and services | `dns`, `schedule` |
 //! | a file that another program keeps up to date | `file`, `file_watch` |
-//! | resources of a control plane | `xds` |
+//! | resources and clusters of a control plane | `xds` |
 //! | the pods of a service of a cluster (feature `kubernetes`) | `kubernetes` |
 //! | connections to clusters and control planes | `tcp` |
 //! | which addresses may be replicas | `usable` |
@@ -48,6 +48,7 @@ pub use kubernetes::{KubernetesSetup, KubernetesSource};
 pub use xds::{ControlPlane, XdsSource};
 
 use futures_util::future::BoxFuture;
+use slackwater_xds::FleetName;
 use std::time::SystemTime;
 
 /// Reports the replicas of a fleet.
@@ -61,7 +62,7 @@ pub trait Source: Send + 'static {
     }
 
     /// The control plane that reports the fleet, and its name for it.
-    fn control_plane(&self) -> Option<(ControlPlane, String)> {
+    fn control_plane(&self) -> Option<(ControlPlane, FleetName)> {
         None
     }
 

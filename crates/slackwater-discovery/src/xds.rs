@@ -1,6 +1,7 @@
-//! Fleets from a control plane, by xDS: each is one resource of the endpoint discovery service.
+//! Fleets from a control plane, by xDS: each is one resource of the endpoint discovery service, or
+//! the endpoints of one cluster.
 //!
-//! A process has one stream, on which all its services' resources are. `slackwater_xds` has the
+//! A process has one stream, on which all its services' fleets are. `slackwater_xds` has the
 //! protocol, `plane` the stream's task, `stream` its bytes. A control plane that cannot be reached
 //! changes nothing; neither does a resource that is rejected, removed or expired.
 
@@ -22,7 +23,7 @@ use futures_util::future::BoxFuture;
 use plane::{Latest, Subscription};
 use rustls::pki_types::ServerName;
 use slackwater_config::{OwnAddresses, ReplicaConfig, Zone};
-use slackwater_xds::{Assignment, Endpoint};
+use slackwater_xds::{Assignment, Endpoint, FleetName};
 use tokio::sync::watch;
 
 // A locality's priority is a tier.
@@ -30,7 +31,7 @@ const _: () = assert!(slackwater_xds::assignment::TIER_MAX == ReplicaConfig::TIE
 // A locality's zone is one.
 const _: () = assert!(slackwater_xds::assignment::ZONE_BYTES_MAX == Zone::BYTES_MAX);
 
-/// Follows one EDS resource. Dropping it ends its subscription.
+/// Follows one fleet. Dropping it ends its subscription.
 #[derive(Debug)]
 pub struct XdsSource {
     subscription: Subscription,
@@ -46,18 +47,18 @@ pub struct XdsSource {
 }
 
 impl XdsSource {
-    /// Subscribes to a resource. `probe_port` is the port for probes to endpoints without one in
+    /// Subscribes to a fleet. `probe_port` is the port for probes to endpoints without one in
     /// their metadata; without it, probes go to the endpoint's own port. `server_name` is the name
     /// that certificates must be valid for; by default it is the endpoint's address. Addresses in
     /// `own` are left out.
     pub fn new(
         plane: &ControlPlane,
-        resource: &str,
+        name: FleetName,
         probe_port: Option<NonZeroU16>,
         server_name: Option<ServerName<'static>>,
         own: OwnAddresses,
     ) -> Self {
-        let (subscription, latest) = plane.subscribe(resource);
+        let (subscription, latest) = plane.subscribe(name);
         Self {
             subscription,
             latest,
@@ -126,9 +127,9 @@ impl Source for XdsSource {
         format!("xds {}", self.subscription.name())
     }
 
-    fn control_plane(&self) -> Option<(ControlPlane, String)> {
+    fn control_plane(&self) -> Option<(ControlPlane, FleetName)> {
         let plane = self.subscription.plane().clone();
-        Some((plane, self.subscription.name().to_owned()))
+        Some((plane, self.subscription.name().clone()))
     }
 
     fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>> {

@@ -82,8 +82,18 @@ pub struct Endpoint {
 pub struct BadResource(String);
 
 impl BadResource {
-    fn new(field: &str, message: impl core::fmt::Display) -> Self {
+    pub(crate) fn new(field: &str, message: impl core::fmt::Display) -> Self {
         Self(format!("{field} {message}"))
+    }
+
+    /// A mistake of the resource as a whole.
+    pub(crate) fn whole(error: &dyn core::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+
+    /// The mistake of an assignment in this field of another resource.
+    pub(crate) fn within(self, field: &str) -> Self {
+        Self(format!("{field}: {}", self.0))
     }
 }
 
@@ -94,9 +104,8 @@ impl Assignment {
     ///
     /// Returns the first mistake.
     pub fn read(bytes: Bytes) -> Result<Self, BadResource> {
-        let whole = |error: &dyn core::fmt::Display| BadResource(error.to_string());
         for path in [&[2][..], &[2, 2], &[4, 2]] {
-            let count = wire::count(&bytes, path).map_err(|error| whole(&error))?;
+            let count = wire::count(&bytes, path).map_err(|error| BadResource::whole(&error))?;
             if count > ENDPOINTS_MAX {
                 let field = match path {
                     [2] => "endpoints",
@@ -109,7 +118,8 @@ impl Assignment {
                 ));
             }
         }
-        let message = ClusterLoadAssignment::decode(bytes).map_err(|error| whole(&error))?;
+        let message =
+            ClusterLoadAssignment::decode(bytes).map_err(|error| BadResource::whole(&error))?;
         check_priorities(&message.endpoints)?;
         let mut remarks: Vec<_> = message.policy.iter().flat_map(drops).collect();
         remarks.extend(unknown_zones(&message.endpoints));

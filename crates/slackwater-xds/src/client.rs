@@ -9,25 +9,35 @@
 //! Rules, with their sources: every response is answered once, by an ACK with its version or by a
 //! NACK with the last accepted one (xDS protocol). Good resources of a rejected response are used
 //! (gRFC A46). A resource that is not there 15 s after the request does not exist (gRFC A57). In
-//! the state of the world, an EDS resource that a response leaves out is unchanged. A new stream
-//! begins with the versions that are known. A stream that was lost changes no resource.
+//! the state of the world, an EDS resource that a response leaves out is unchanged, and a cluster
+//! is removed. A new stream begins with the versions that are known. A stream that was lost changes
+//! no resource.
+//!
+//! A fleet is named by its EDS resource, or by a cluster, which leads to one or has its endpoints
+//! inside. If a cluster leads to another EDS resource, the one before is followed until the
+//! endpoints of the new one are there.
 
 mod facts;
+mod flow;
 mod requests;
+mod route;
 mod subscription;
 
 pub use facts::Facts;
 
-use crate::EDS_TYPE;
 use crate::assignment::Assignment;
+use crate::cluster::{Cluster, ClusterEndpoints};
+use crate::fleet_name::FleetName;
 use crate::node::Node;
-use crate::response::{Item, RESOURCES_MAX, Response};
+use crate::response::{shown, type_of};
+use crate::{CDS_TYPE, EDS_TYPE, messages};
 use bytes::Bytes;
 use core::time::Duration;
-use requests::Outgoing;
-use std::collections::{BTreeMap, VecDeque};
+use flow::Flow;
+use route::Route;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use subscription::{Known, Subscription};
+use subscription::{Event, Failure};
 
 /// How long a resource may be missing on a stream until it counts as not existing.
 pub const MISSING_AFTER: Duration = Duration::from_secs(15);
@@ -61,23 +71,23 @@ pub enum Mode {
     Incremental,
 }
 
-/// What the owner must know about a resource.
+/// What the owner must know about a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// A version of the resource was accepted, perhaps the one that was known already.
+    /// A version of the fleet was accepted, perhaps the one that was known already.
     Accepted {
-        /// The resource.
-        name: String,
-        /// Its version.
+        /// The fleet.
+        name: FleetName,
+        /// The version of the resource with the endpoints.
         version: String,
-        /// Its endpoints.
+        /// Its endpoints, with remarks about the cluster, too.
         assignment: Arc<Assignment>,
     },
     /// There is no good new version, for this reason. The last one, if there is any, is still the
     /// best that is known.
     Failed {
-        /// The resource.
-        name: String,
+        /// The fleet.
+        name: FleetName,
         /// The reason.
         why: String,
         /// Whether the control plane was reached: the failure is about its answer, or about the
@@ -91,11 +101,12 @@ pub enum Report {
 pub struct Client {
     node: Node,
     mode: Mode,
-    subscriptions: BTreeMap<String, Subscription>,
-    /// The version of the last accepted response; in the state of the world only.
-    version: String,
-    /// Number of responses that were rejected since the last accepted one.
-    rejected_in_row: u32,
+    clusters: Flow<Cluster>,
+    endpoints: Flow<Assignment>,
+    /// Where each cluster that is subscribed to leads.
+    routes: BTreeMap<String, Route>,
+    /// The EDS resources that are subscribed to by their own name.
+    named: BTreeSet<String>,
     /// `None` while there is no stream.
     stream: Option<Stream>,
     reports: VecDeque<Report>,
@@ -108,9 +119,8 @@ struct Stream {
     began: Duration,
     /// Whether a response has come.
     has_answered: bool,
-    /// Until when nothing is sent, because a NACK waits.
-    held_until: Option<Duration>,
-    outgoing: Outgoing,
+    /// For the first request.
+    node: Option<messages::Node>,
 }
 
 impl Client {
@@ -119,9 +129,10 @@ impl Client {
         Self {
             node,
             mode,
-            subscriptions: BTreeMap::new(),
-            version: String::new(),
-            rejected_in_row: 0,
+            clusters: Flow::default(),
+            endpoints: Flow::default(),
+            routes: BTreeMap::new(),
+            named: BTreeSet::new(),
             stream: None,
             reports: VecDeque::new(),
             facts: Facts::default(),
@@ -135,12 +146,14 @@ impl Client {
 
     /// Whether there is nothing to subscribe to, so that no stream is needed.
     pub fn is_idle(&self) -> bool {
-        self.subscriptions.is_empty()
+        self.clusters.is_idle() && self.endpoints.is_idle()
     }
 
-    /// Names of the resources that are subscribed to.
-    pub fn names(&self) -> Vec<String> {
-        self.subscriptions.keys().cloned().collect()
+    /// Names of the fleets that are subscribed to.
+    pub fn names(&self) -> Vec<FleetName> {
+        let clusters = self.clusters.names().cloned().map(FleetName::Cluster);
+        let named = self.named.iter().cloned().map(FleetName::Endpoints);
+        clusters.chain(named).collect()
     }
 
     /// Counts of what has happened so far.
@@ -148,79 +161,97 @@ impl Client {
         &self.facts
     }
 
-    /// Subscribes to a resource. `now` is the time since any fixed moment, here and below.
-    /// Subscribing again has no effect.
+    /// Subscribes to a fleet. `now` is the time since any fixed moment, here and below. Subscribing
+    /// again has no effect.
     ///
     /// # Errors
     ///
-    /// Fails if there are 4,096 subscriptions already.
-    pub fn subscribe(&mut self, now: Duration, name: &str) -> Result<(), String> {
-        if self.subscriptions.contains_key(name) {
-            return Ok(());
+    /// Fails if there are 4,096 subscriptions of its kind already.
+    pub fn subscribe(&mut self, now: Duration, name: &FleetName) -> Result<(), String> {
+        match name {
+            FleetName::Cluster(cluster) => {
+                self.clusters.subscribe(now, cluster)?;
+                self.routes.entry(cluster.clone()).or_default();
+            }
+            FleetName::Endpoints(resource) => {
+                self.endpoints.subscribe(now, resource)?;
+                if self.named.insert(resource.clone()) {
+                    // A cluster may have led to it before.
+                    self.repeat(name);
+                }
+            }
         }
-        if self.subscriptions.len() >= RESOURCES_MAX {
-            return Err(format!("found more than {RESOURCES_MAX} resources"));
-        }
-        let mut subscription = Subscription::default();
-        if let Some(stream) = &mut self.stream {
-            subscription.due_at = Some(now + MISSING_AFTER);
-            stream.outgoing.subscribe(name);
-            // A NACK that waits must not delay a fleet that may be needed for a start.
-            stream.held_until = None;
-        }
-        self.subscriptions.insert(name.to_owned(), subscription);
         Ok(())
     }
 
-    /// Reports again what is known about a resource, for a reader that has begun later.
-    pub fn repeat(&mut self, name: &str) {
-        if let Some(subscription) = self.subscriptions.get(name) {
-            let known = subscription.known.iter();
-            self.reports.extend(known.map(|known| known.report(name)));
-            self.reports.extend(subscription.failure.clone());
+    /// Reports again what is known about a fleet, for a reader that has begun later.
+    pub fn repeat(&mut self, name: &FleetName) {
+        let (fleet, failure) = match name {
+            FleetName::Cluster(cluster) => {
+                let failure = self.clusters.failure(cluster).cloned();
+                let failure = failure.or_else(|| self.failure_of_endpoints(cluster));
+                (self.fleet_of(cluster), failure)
+            }
+            FleetName::Endpoints(resource) => {
+                let known = self.endpoints.known(resource);
+                let fleet = known.map(|known| (known.version.clone(), Arc::clone(&known.content)));
+                (fleet, self.endpoints.failure(resource).cloned())
+            }
+        };
+        if let Some((version, assignment)) = fleet {
+            self.accept(name.clone(), version, assignment);
+        }
+        if let Some(failure) = failure {
+            self.fail(name.clone(), failure);
         }
     }
 
-    /// Ends a subscription. What was known about the resource is forgotten.
-    pub fn unsubscribe(&mut self, name: &str) {
-        if self.subscriptions.remove(name).is_some()
-            && let Some(stream) = &mut self.stream
-        {
-            stream.outgoing.unsubscribe(name);
+    /// Ends a subscription. What was known about the fleet is forgotten.
+    pub fn unsubscribe(&mut self, name: &FleetName) {
+        match name {
+            FleetName::Cluster(cluster) => {
+                self.clusters.unsubscribe(cluster);
+                let route = self.routes.remove(cluster).unwrap_or_default();
+                self.release(route.into_resources());
+            }
+            FleetName::Endpoints(resource) => {
+                self.named.remove(resource);
+                self.release([resource.clone()]);
+            }
+        }
+    }
+
+    /// Ends the subscriptions to EDS resources that are not needed any more.
+    fn release(&mut self, resources: impl IntoIterator<Item = String>) {
+        for resource in resources {
+            let mut routes = self.routes.values();
+            if !self.named.contains(&resource) && !routes.any(|route| route.uses(&resource)) {
+                self.endpoints.unsubscribe(&resource);
+            }
         }
     }
 
     /// A stream was opened.
     pub fn connected(&mut self, now: Duration) {
-        for subscription in self.subscriptions.values_mut() {
-            subscription.begin(now);
-        }
-        let names = self.subscriptions.keys().cloned().collect();
+        self.clusters.connected(now);
+        self.endpoints.connected(now);
         self.stream = Some(Stream {
             began: now,
             has_answered: false,
-            held_until: None,
-            outgoing: Outgoing::new(names),
+            node: Some(self.node.message()),
         });
     }
 
     /// The stream has ended, or could not be opened, for this reason. Returns whether the control
-    /// plane [had been reached](Self::is_reached): then the loss is an ordinary one, and resources
+    /// plane [had been reached](Self::is_reached): then the loss is an ordinary one, and fleets
     /// that are known are reported only if the next stream fails, too.
     pub fn disconnected(&mut self, now: Duration, why: &str) -> bool {
         let was_reached = self.is_reached(now);
         self.stream = None;
         self.facts.nonce.clear();
-        for (name, subscription) in &mut self.subscriptions {
-            subscription.due_at = None;
-            if !was_reached || subscription.known.is_none() {
-                self.reports.push_back(subscription.fail(Report::Failed {
-                    name: name.clone(),
-                    why: why.to_owned(),
-                    has_answered: false,
-                }));
-            }
-        }
+        self.clusters.disconnected(was_reached, why);
+        self.endpoints.disconnected(was_reached, why);
+        self.settle(now);
         was_reached
     }
 
@@ -233,173 +264,199 @@ impl Client {
         let Some(stream) = &mut self.stream else {
             return Ok(());
         };
-        let subscriptions = &self.subscriptions;
-        let is_incremental = self.mode == Mode::Incremental;
-        let response = Response::read(message, is_incremental, |name| {
-            subscriptions.contains_key(name)
-        })?;
-        if response.type_url != EDS_TYPE {
+        let answer = match type_of(&message)?.as_str() {
+            CDS_TYPE if self.clusters.is_requested() => {
+                self.clusters.received(now, self.mode, message)?
+            }
+            EDS_TYPE if self.endpoints.is_requested() => {
+                self.endpoints.received(now, self.mode, message)?
+            }
             // Nothing of another type was requested, so nothing is answered.
-            self.facts.foreign += 1;
-            return Ok(());
-        }
+            _ => {
+                self.facts.foreign += 1;
+                return Ok(());
+            }
+        };
         stream.has_answered = true;
-        self.facts.nonce.clone_from(&response.nonce);
-        let mut mistakes = response.mistakes;
-        for item in response.resources {
-            let version = if item.version.is_empty() {
-                response.version.clone()
-            } else {
-                item.version.clone()
-            };
-            if let Some(mistake) = self.take(now, item, version) {
-                mistakes.push(mistake);
-            }
+        self.facts.nonce = answer.nonce;
+        if answer.rejection.is_none() {
+            self.facts.accepted += 1;
+        } else {
+            self.facts.rejected += 1;
+            self.facts.rejection = answer.rejection;
         }
-        for name in response.removed {
-            self.remove(&name);
-        }
-        for (name, why) in response.errors {
-            if let Some(subscription) = self.subscriptions.get_mut(&name) {
-                subscription.due_at = None;
-                let why = format!("the control plane reports: {why}");
-                let report = subscription.fail(failed(&name, &why));
-                self.reports.push_back(report);
-            }
-        }
-        let rejection = (!mistakes.is_empty()).then(|| joined(&mistakes));
-        match &rejection {
-            None => {
-                self.facts.accepted += 1;
-                self.rejected_in_row = 0;
-                self.version = response.version;
-            }
-            Some(why) => {
-                self.facts.rejected += 1;
-                self.facts.rejection = Some(why.clone());
-                self.rejected_in_row = self.rejected_in_row.saturating_add(1);
-            }
-        }
-        let wait = self.nack_wait();
-        if let Some(stream) = &mut self.stream {
-            // Responses that come while a NACK waits don't prolong the wait: requests wait, too.
-            let held_until = |wait| now.saturating_add(wait);
-            stream.held_until = wait.map(|wait| stream.held_until.unwrap_or(held_until(wait)));
-            stream
-                .outgoing
-                .answer(self.mode, response.nonce, rejection)?;
-        }
+        self.settle(now);
         Ok(())
     }
 
-    /// How long the answer to the last response waits.
-    fn nack_wait(&self) -> Option<Duration> {
-        let repeated = self.rejected_in_row.checked_sub(2)?;
-        let doubled = NACK_WAIT.saturating_mul(2_u32.saturating_pow(repeated));
-        Some(doubled.min(NACK_WAIT_MAX))
-    }
-
-    /// Handles one resource of a response; returns its mistake, for the NACK.
-    fn take(&mut self, now: Duration, item: Item, version: String) -> Option<String> {
-        let subscription = self.subscriptions.get_mut(&item.name)?;
-        let name = item.name;
-        let expires_at = item.ttl.map(|ttl| now.saturating_add(ttl));
-        match item.assignment {
-            // A heartbeat: the time to live begins anew, and nothing else changes.
-            None => {
-                if let Some(known) = &mut subscription.known {
-                    known.expires_at = expires_at;
-                    if core::mem::take(&mut known.is_expired) {
-                        subscription.failure = None;
-                        self.reports.push_back(known.report(&name));
-                    }
+    /// Turns what has happened to resources into reports about fleets. Clusters come first: the
+    /// failure of one is the cause of those of its endpoints.
+    fn settle(&mut self, now: Duration) {
+        while let Some((name, event)) = self.clusters.poll_event() {
+            match event {
+                Event::Accepted(version, cluster) => self.lead(now, name, version, &cluster),
+                Event::Failed(failure) => self.fail(FleetName::Cluster(name), failure),
+            }
+        }
+        while let Some((resource, event)) = self.endpoints.poll_event() {
+            match event {
+                Event::Accepted(version, assignment) => {
+                    self.arrive(&resource, &version, &assignment);
                 }
-                None
-            }
-            Some(Ok(assignment)) => {
-                let known = Known {
-                    version,
-                    assignment: Arc::new(assignment),
-                    expires_at,
-                    is_expired: false,
-                };
-                self.reports.push_back(known.report(&name));
-                *subscription = Subscription {
-                    known: Some(known),
-                    ..Subscription::default()
-                };
-                None
-            }
-            Some(Err(told)) => {
-                // It exists, so it does not count as missing.
-                subscription.due_at = None;
-                let why = format!("resource rejected: {told}");
-                self.reports
-                    .push_back(subscription.fail(failed(&name, &why)));
-                Some(format!("{name}: {told}"))
+                Event::Failed(failure) => self.pass_on(&resource, &failure),
             }
         }
     }
 
-    fn remove(&mut self, name: &str) {
-        if let Some(subscription) = self.subscriptions.get_mut(name) {
-            subscription.due_at = None;
-            let why = match subscription.known.take() {
-                Some(_) => "the control plane has removed the resource",
-                None => "the resource does not exist",
-            };
-            self.reports.push_back(subscription.fail(failed(name, why)));
+    /// A version of a cluster was accepted: it leads to an EDS resource, or has its endpoints
+    /// inside.
+    fn lead(&mut self, now: Duration, name: String, version: String, cluster: &Cluster) {
+        let Some(route) = self.routes.get_mut(&name) else {
+            return;
+        };
+        match &cluster.endpoints {
+            ClusterEndpoints::Inline(assignment) => {
+                let released = core::mem::take(route).into_resources();
+                self.release(released);
+                let assignment = cluster.remark_on(assignment);
+                self.accept(FleetName::Cluster(name), version, assignment);
+            }
+            ClusterEndpoints::Resource(resource) => {
+                if let Err(why) = self.endpoints.subscribe(now, resource) {
+                    self.clusters.refuse(&name, &why);
+                    return;
+                }
+                let is_known = self.endpoints.known(resource).is_some();
+                let released = route.lead_to(resource, is_known);
+                let has_arrived = route.has_arrived();
+                self.release(released);
+                let fleet = self.fleet_of(&name).filter(|_| has_arrived);
+                let failure = self.failure_of_answer(&name);
+                let name = FleetName::Cluster(name);
+                if let Some((version, assignment)) = fleet {
+                    self.accept(name.clone(), version, assignment);
+                }
+                if let Some(failure) = failure {
+                    self.fail(name, failure);
+                }
+            }
         }
+    }
+
+    /// A version of an EDS resource was accepted.
+    fn arrive(&mut self, resource: &str, version: &str, assignment: &Arc<Assignment>) {
+        if self.named.contains(resource) {
+            let name = FleetName::Endpoints(resource.to_owned());
+            self.accept(name, version.to_owned(), Arc::clone(assignment));
+        }
+        for cluster in self.clusters_at(resource) {
+            let route = self.routes.get_mut(&cluster);
+            let released = route.and_then(|route| route.arrive(resource));
+            self.release(released);
+            let known = self.clusters.known(&cluster);
+            let assignment = known.map_or_else(
+                || Arc::clone(assignment),
+                |known| known.content.remark_on(assignment),
+            );
+            // A cluster that has failed itself, or leads elsewhere by now, has not recovered.
+            let failure = self.clusters.failure(&cluster).cloned();
+            let failure = failure.or_else(|| self.failure_of_answer(&cluster));
+            let name = FleetName::Cluster(cluster);
+            self.accept(name.clone(), version.to_owned(), assignment);
+            if let Some(failure) = failure {
+                self.fail(name, failure);
+            }
+        }
+    }
+
+    /// There is no good new version of an EDS resource.
+    fn pass_on(&mut self, resource: &str, failure: &Failure) {
+        if self.named.contains(resource) {
+            let name = FleetName::Endpoints(resource.to_owned());
+            self.fail(name, failure.clone());
+        }
+        for cluster in self.clusters_at(resource) {
+            let end = self.routes.get(&cluster).and_then(Route::end);
+            if end == Some(resource) && self.clusters.failure(&cluster).is_none() {
+                let failure = of_endpoints(resource, failure);
+                self.fail(FleetName::Cluster(cluster), failure);
+            }
+        }
+    }
+
+    /// Names of the clusters that need an EDS resource.
+    fn clusters_at(&self, resource: &str) -> Vec<String> {
+        let routes = self.routes.iter();
+        let routes = routes.filter(|(_, route)| route.uses(resource));
+        routes.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The last good version of a cluster's endpoints.
+    fn fleet_of(&self, name: &str) -> Option<(String, Arc<Assignment>)> {
+        let cluster = self.clusters.known(name);
+        let Some(resource) = self.routes.get(name).and_then(Route::current) else {
+            let known = cluster?;
+            let ClusterEndpoints::Inline(assignment) = &known.content.endpoints else {
+                return None;
+            };
+            return Some((known.version.clone(), known.content.remark_on(assignment)));
+        };
+        let known = self.endpoints.known(resource)?;
+        let assignment = cluster.map_or_else(
+            || Arc::clone(&known.content),
+            |cluster| cluster.content.remark_on(&known.content),
+        );
+        Some((known.version.clone(), assignment))
+    }
+
+    /// The failure of the EDS resource that a cluster leads to.
+    fn failure_of_endpoints(&self, cluster: &str) -> Option<Failure> {
+        let resource = self.routes.get(cluster)?.end()?;
+        let failure = self.endpoints.failure(resource)?;
+        Some(of_endpoints(resource, failure))
+    }
+
+    /// The same, without one that was about a stream: the next stream is open by now.
+    fn failure_of_answer(&self, cluster: &str) -> Option<Failure> {
+        let failure = self.failure_of_endpoints(cluster);
+        failure.filter(|failure| failure.has_answered)
+    }
+
+    fn accept(&mut self, name: FleetName, version: String, assignment: Arc<Assignment>) {
+        self.reports.push_back(Report::Accepted {
+            name,
+            version,
+            assignment,
+        });
+    }
+
+    fn fail(&mut self, name: FleetName, Failure { why, has_answered }: Failure) {
+        self.reports.push_back(Report::Failed {
+            name,
+            why,
+            has_answered,
+        });
     }
 
     /// When [`poll`](Self::poll) has something to do.
     pub fn deadline(&self) -> Option<Duration> {
-        let subscriptions = self.subscriptions.values();
-        let held_until = self.stream.as_ref().and_then(|stream| stream.held_until);
-        let deadlines = subscriptions.filter_map(Subscription::deadline);
-        deadlines.chain(held_until).min()
+        let deadlines = [self.clusters.deadline(), self.endpoints.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Handles deadlines that have passed.
     pub fn poll(&mut self, now: Duration) {
-        if let Some(stream) = &mut self.stream {
-            stream.held_until = stream.held_until.filter(|until| *until > now);
-        }
-        for (name, subscription) in &mut self.subscriptions {
-            self.reports.extend(subscription.poll(now, name));
-        }
+        self.clusters.poll(now);
+        self.endpoints.poll(now);
+        self.settle(now);
     }
 
-    /// Returns the next message to send on the stream.
+    /// Returns the next message to send on the stream: about clusters first, since endpoints depend
+    /// on them.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        let stream = self.stream.as_mut()?;
-        if stream.held_until.is_some() {
-            return None;
-        }
-        let message = match self.mode {
-            Mode::StateOfTheWorld => {
-                // Without a version, the control plane sends everything. It must, if anything is
-                // not known.
-                let is_complete = self.subscriptions.values().all(|it| it.current().is_some());
-                let version = if stream.outgoing.is_first() && !is_complete {
-                    ""
-                } else {
-                    &self.version
-                };
-                let names = self.subscriptions.keys();
-                stream.outgoing.whole(&self.node, version, names)
-            }
-            Mode::Incremental => {
-                let known = self
-                    .subscriptions
-                    .iter()
-                    .filter_map(|(name, subscription)| {
-                        let known = subscription.current()?;
-                        Some((name.clone(), known.version.clone()))
-                    });
-                stream.outgoing.difference(&self.node, known)
-            }
-        };
+        let node = &mut self.stream.as_mut()?.node;
+        let message = self.clusters.poll_transmit(self.mode, node);
+        let message = message.or_else(|| self.endpoints.poll_transmit(self.mode, node));
         self.facts.requests += u64::from(message.is_some());
         message
     }
@@ -418,12 +475,14 @@ impl Client {
     }
 }
 
-fn failed(name: &str, why: &str) -> Report {
-    Report::Failed {
-        name: name.to_owned(),
-        why: why[..why.floor_char_boundary(WHY_BYTES_MAX)].to_owned(),
-        has_answered: true,
+/// The failure of an EDS resource as one of a cluster that leads to it.
+fn of_endpoints(resource: &str, failure: &Failure) -> Failure {
+    // A failure of the stream is about all resources.
+    if !failure.has_answered {
+        return failure.clone();
     }
+    let resource = shown(resource);
+    Failure::of_answer(&format!("EDS resource {resource:?}: {}", failure.why))
 }
 
 /// Joins mistakes into the text of a NACK.

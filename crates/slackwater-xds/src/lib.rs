@@ -1,4 +1,5 @@
-//! A client of xDS without I/O: endpoint discovery (EDS) over an aggregated stream (ADS).
+//! A client of xDS without I/O: endpoints (EDS), by their own name or by that of a cluster (CDS),
+//! over an aggregated stream (ADS).
 //!
 //! There is no socket, no clock, no randomness and no `async` here. The stream's owner passes what
 //! has arrived and the time to [`Client`], and sends what comes out. So the protocol runs under any
@@ -12,12 +13,13 @@
 //! |---|---|
 //! | subscriptions, versions, nonces, ACK and NACK, deadlines | [`client`] |
 //! | an EDS resource as a list of endpoints | [`assignment`] |
+//! | a CDS resource, as far as it leads to endpoints | [`cluster`] |
 //! | messages of gRPC on a stream | [`frame`] |
 //! | waits between attempts to connect | [`backoff`] |
 //! | gRPC's bootstrap file | [`bootstrap`] |
 //!
-//! Left out on purpose: listeners, routes and clusters (LDS, RDS, CDS), which are the object model
-//! of Envoy; load reports (LRS).
+//! Left out on purpose: listeners and routes (LDS, RDS), and all of a cluster that does not lead to
+//! its endpoints, which are the object model of Envoy; load reports (LRS).
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +27,8 @@ pub mod assignment;
 pub mod backoff;
 pub mod bootstrap;
 pub mod client;
+pub mod cluster;
+mod fleet_name;
 pub mod frame;
 mod messages;
 mod node;
@@ -35,11 +39,16 @@ pub use assignment::{Assignment, Endpoint};
 pub use backoff::Backoff;
 pub use bootstrap::Bootstrap;
 pub use client::{Client, Mode, Report};
+pub use cluster::{Cluster, ClusterEndpoints};
+pub use fleet_name::FleetName;
 pub use node::{Locality, Node};
 pub use response::shown;
 
 /// Type URL of the resources of EDS.
 pub const EDS_TYPE: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+
+/// Type URL of the resources of CDS.
+pub const CDS_TYPE: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 
 /// Path of the method of the aggregated stream, state of the world.
 pub const ADS_PATH: &str =

@@ -1,7 +1,8 @@
 //! The messages of xDS, as far as they are used: fields that are not declared are skipped.
 //!
 //! Names and numbers are those of `envoy/service/discovery/v3/discovery.proto`,
-//! `envoy/config/core/v3/*.proto` and `envoy/config/endpoint/v3/*.proto`.
+//! `envoy/config/core/v3/*.proto`, `envoy/config/cluster/v3/cluster.proto` and
+//! `envoy/config/endpoint/v3/*.proto`.
 
 use bytes::Bytes;
 use prost::{Message, Oneof};
@@ -141,8 +142,8 @@ pub(crate) struct DiscoveryResponse {
     pub(crate) resource_errors: Vec<ResourceError>,
 }
 
-/// The head of both kinds of response, for those whose resources are not read: the type and the
-/// nonce have the same numbers in both.
+/// The head of both kinds of response, which is read first: the type and the nonce have the same
+/// numbers in both.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(crate) struct ResponseHead {
     #[prost(string, tag = "4")]
@@ -227,11 +228,74 @@ pub(crate) struct ClusterLoadAssignment {
     pub(crate) policy: Option<Policy>,
 }
 
-/// The name of a `ClusterLoadAssignment` alone.
+/// The name of a resource alone, which has the same number in both types.
 #[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct AssignmentName {
+pub(crate) struct NameAlone {
     #[prost(string, tag = "1")]
-    pub(crate) cluster_name: String,
+    pub(crate) name: String,
+}
+
+/// `envoy.config.cluster.v3.Cluster`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct Cluster {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(oneof = "ClusterKind", tags = "2, 38")]
+    pub(crate) kind: Option<ClusterKind>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) eds_cluster_config: Option<EdsClusterConfig>,
+    #[prost(int32, tag = "6")]
+    pub(crate) lb_policy: i32,
+    /// A [`ClusterLoadAssignment`], which is read only if the cluster's type needs it.
+    #[prost(bytes = "bytes", optional, tag = "33")]
+    pub(crate) load_assignment: Option<Bytes>,
+}
+
+/// How the endpoints of a cluster are found.
+#[derive(Clone, PartialEq, Eq, Oneof)]
+pub(crate) enum ClusterKind {
+    #[prost(int32, tag = "2")]
+    Type(i32),
+    #[prost(message, tag = "38")]
+    Custom(CustomClusterType),
+}
+
+/// `envoy.config.cluster.v3.Cluster.CustomClusterType`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct CustomClusterType {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+}
+
+/// `envoy.config.cluster.v3.Cluster.EdsClusterConfig`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct EdsClusterConfig {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) eds_config: Option<ConfigSource>,
+    #[prost(string, tag = "2")]
+    pub(crate) service_name: String,
+}
+
+/// `envoy.config.core.v3.ConfigSource`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct ConfigSource {
+    #[prost(oneof = "ConfigSpecifier", tags = "1, 2, 3, 5, 8")]
+    pub(crate) specifier: Option<ConfigSpecifier>,
+}
+
+/// Where a configuration comes from. The messages are not read.
+#[derive(Clone, PartialEq, Eq, Oneof)]
+pub(crate) enum ConfigSpecifier {
+    #[prost(bytes = "bytes", tag = "1")]
+    Path(Bytes),
+    #[prost(bytes = "bytes", tag = "2")]
+    Api(Bytes),
+    #[prost(bytes = "bytes", tag = "3")]
+    Ads(Bytes),
+    #[prost(bytes = "bytes", tag = "5")]
+    SameServer(Bytes),
+    #[prost(bytes = "bytes", tag = "8")]
+    PathSource(Bytes),
 }
 
 /// `envoy.config.endpoint.v3.ClusterLoadAssignment.Policy`.

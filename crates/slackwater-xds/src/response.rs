@@ -1,12 +1,13 @@
 //! Responses of both variants of the protocol in one form, with each mistake by its resource.
 
-use crate::EDS_TYPE;
-use crate::assignment::Assignment;
+use crate::assignment::{Assignment, BadResource};
+use crate::cluster::Cluster;
 use crate::messages::{
-    self, Any, AssignmentName, DeltaDiscoveryResponse, DiscoveryResponse, Resource, ResourceError,
+    self, Any, DeltaDiscoveryResponse, DiscoveryResponse, NameAlone, Resource, ResourceError,
     ResponseHead,
 };
 use crate::wire;
+use crate::{CDS_TYPE, EDS_TYPE};
 use bytes::Bytes;
 use core::time::Duration;
 use prost::Message;
@@ -28,46 +29,92 @@ const TTL_SECONDS_MAX: u64 = 315_576_000_000;
 /// and a time to live.
 const WRAPPER_TYPE: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
 
-/// A response.
-#[derive(Debug, Default)]
-pub(crate) struct Response {
-    pub(crate) type_url: String,
+/// A type of resources.
+pub(crate) trait Content: Sized {
+    /// Its type URL.
+    const TYPE: &'static str;
+    /// What the log calls one resource.
+    const NOUN: &'static str;
+    /// The field with a resource's name.
+    const NAME_FIELD: &'static str;
+    /// Whether a response of the state of the world has all resources that exist, so that it
+    /// removes those that it leaves out.
+    const IS_WHOLE: bool;
+
+    /// Reads an encoded resource.
+    fn read(bytes: Bytes) -> Result<Self, BadResource>;
+}
+
+impl Content for Assignment {
+    const TYPE: &'static str = EDS_TYPE;
+    const NOUN: &'static str = "resource";
+    const NAME_FIELD: &'static str = "cluster_name";
+    const IS_WHOLE: bool = false;
+
+    fn read(bytes: Bytes) -> Result<Self, BadResource> {
+        Self::read(bytes)
+    }
+}
+
+impl Content for Cluster {
+    const TYPE: &'static str = CDS_TYPE;
+    const NOUN: &'static str = "cluster";
+    const NAME_FIELD: &'static str = "name";
+    const IS_WHOLE: bool = true;
+
+    fn read(bytes: Bytes) -> Result<Self, BadResource> {
+        Self::read(bytes)
+    }
+}
+
+/// A response with resources of one type.
+#[derive(Debug)]
+pub(crate) struct Response<C> {
     pub(crate) nonce: String,
     /// The version of all resources; for people only if resources have their own.
     pub(crate) version: String,
     /// The resources that are subscribed to.
-    pub(crate) resources: Vec<Item>,
+    pub(crate) resources: Vec<Item<C>>,
     /// Names of resources that no longer exist.
     pub(crate) removed: Vec<String>,
     /// Names of resources that the control plane cannot send, and why.
     pub(crate) errors: Vec<(String, String)>,
     /// Mistakes that belong to no resource with a name.
     pub(crate) mistakes: Vec<String>,
+    /// Whether it only renews times to live: resources without one are not in it.
+    pub(crate) is_heartbeat: bool,
 }
 
 /// A resource of a response.
 #[derive(Debug)]
-pub(crate) struct Item {
+pub(crate) struct Item<C> {
     pub(crate) name: String,
     /// Its own version, in the incremental variant.
     pub(crate) version: String,
     pub(crate) ttl: Option<Duration>,
     /// `None`: only the time to live is renewed.
-    pub(crate) assignment: Option<Result<Assignment, String>>,
+    pub(crate) content: Option<Result<C, String>>,
 }
 
 /// What a response of either variant is made of.
 struct Parts {
-    head: ResponseHead,
+    nonce: String,
     version: String,
     resources: Vec<Resource>,
     removed: Vec<String>,
     errors: Vec<ResourceError>,
 }
 
-impl Response {
-    /// Reads a response. Resources that are not wanted are not decoded. `Err`: it is no response,
-    /// so that it cannot even be rejected.
+/// Returns the type of a response's resources. `Err`: it is no response.
+pub(crate) fn type_of(message: &[u8]) -> Result<String, String> {
+    let head = ResponseHead::decode(message);
+    let head = head.map_err(|error| format!("is not a response: {error}"))?;
+    Ok(head.type_url)
+}
+
+impl<C: Content> Response<C> {
+    /// Reads a response of this type. Resources that are not wanted are not decoded. `Err`: it is
+    /// no response, so that it cannot even be rejected.
     pub(crate) fn read(
         message: Bytes,
         is_incremental: bool,
@@ -84,7 +131,7 @@ impl Response {
         }
         .map_err(no_response)?;
         let versions = parts.resources.iter().map(|it| ("version", &it.version));
-        let tokens = [("nonce", &parts.head.nonce), ("version", &parts.version)];
+        let tokens = [("nonce", &parts.nonce), ("version", &parts.version)];
         for (what, token) in tokens.into_iter().chain(versions) {
             if token.len() > TOKEN_BYTES_MAX {
                 return Err(format!(
@@ -94,22 +141,21 @@ impl Response {
             }
         }
         let mut response = Self {
-            type_url: parts.head.type_url,
-            nonce: parts.head.nonce,
+            nonce: parts.nonce,
             version: parts.version,
+            resources: Vec::new(),
             removed: parts.removed,
-            ..Self::default()
+            errors: Vec::new(),
+            mistakes: Vec::new(),
+            is_heartbeat: parts.resources.iter().any(|it| it.any.is_none()),
         };
-        if response.type_url != EDS_TYPE {
-            return Ok(response);
-        }
         let mut seen = BTreeSet::new();
         for (index, resource) in parts.resources.into_iter().enumerate() {
             match Item::read(resource, &is_wanted) {
                 Ok(None) => (),
                 Ok(Some(mut item)) => {
                     if !seen.insert(item.name.clone()) {
-                        item.assignment = Some(Err("is given twice".to_owned()));
+                        item.content = Some(Err("is given twice".to_owned()));
                     }
                     response.resources.push(item);
                 }
@@ -129,7 +175,7 @@ impl Response {
 }
 
 /// Returns a rejected response if the message has too many entries.
-fn refuse_large(message: &[u8]) -> Result<Option<Response>, String> {
+fn refuse_large<C>(message: &[u8]) -> Result<Option<Response<C>>, String> {
     for (number, field) in [
         (2, "resources"),
         (6, "removed_resources"),
@@ -142,12 +188,15 @@ fn refuse_large(message: &[u8]) -> Result<Option<Response>, String> {
             let head = ResponseHead::decode(message);
             let head = head.map_err(|error| format!("is not a response: {error}"))?;
             return Ok(Some(Response {
-                type_url: head.type_url,
                 nonce: head.nonce,
+                version: String::new(),
+                resources: Vec::new(),
+                removed: Vec::new(),
+                errors: Vec::new(),
                 mistakes: vec![format!(
                     "{field} has {count} entries, expected at most {RESOURCES_MAX}"
                 )],
-                ..Response::default()
+                is_heartbeat: false,
             }));
         }
     }
@@ -168,10 +217,7 @@ impl From<DiscoveryResponse> for Parts {
             })
         };
         Self {
-            head: ResponseHead {
-                type_url: response.type_url,
-                nonce: response.nonce,
-            },
+            nonce: response.nonce,
             version: response.version_info,
             resources: resources.map(wrapped).collect(),
             removed: Vec::new(),
@@ -183,10 +229,7 @@ impl From<DiscoveryResponse> for Parts {
 impl From<DeltaDiscoveryResponse> for Parts {
     fn from(response: DeltaDiscoveryResponse) -> Self {
         Self {
-            head: ResponseHead {
-                type_url: response.type_url,
-                nonce: response.nonce,
-            },
+            nonce: response.nonce,
             version: response.system_version_info,
             resources: response.resources,
             removed: response.removed_resources,
@@ -195,7 +238,7 @@ impl From<DeltaDiscoveryResponse> for Parts {
     }
 }
 
-impl Item {
+impl<C: Content> Item<C> {
     /// `None` if the resource is not wanted.
     fn read(resource: Resource, is_wanted: impl Fn(&str) -> bool) -> Result<Option<Self>, String> {
         let Resource {
@@ -211,33 +254,34 @@ impl Item {
                     .ok_or("has a ttl that is not a positive duration of at most 10,000 years")?,
             ),
         };
-        let assignment = match any {
+        let content = match any {
             None if name.is_empty() => return Err("has neither a name nor a resource".to_owned()),
             None => is_wanted(&name).then_some(None),
-            Some(any) if any.type_url != EDS_TYPE => {
+            Some(any) if any.type_url != C::TYPE => {
                 let found: String = any.type_url.chars().take(200).collect();
-                return Err(format!("has the type {found:?}, expected {EDS_TYPE:?}"));
+                return Err(format!("has the type {found:?}, expected {:?}", C::TYPE));
             }
             Some(any) => {
-                let inner = AssignmentName::decode(any.value.clone());
-                let inner = inner.map_err(|error| error.to_string())?.cluster_name;
+                let inner = NameAlone::decode(any.value.clone());
+                let inner = inner.map_err(|error| error.to_string())?.name;
                 if name.is_empty() {
                     name.clone_from(&inner);
                 }
                 is_wanted(&name).then(|| {
                     Some(if inner == name {
-                        Assignment::read(any.value).map_err(|error| error.to_string())
+                        C::read(any.value).map_err(|error| error.to_string())
                     } else {
-                        Err(format!("has the cluster_name {inner:?}, expected its name"))
+                        let field = C::NAME_FIELD;
+                        Err(format!("has the {field} {inner:?}, expected its name"))
                     })
                 })
             }
         };
-        Ok(assignment.map(|assignment| Self {
+        Ok(content.map(|content| Self {
             name,
             version,
             ttl,
-            assignment,
+            content,
         }))
     }
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/slackwater/slackwater/go/internal/process"
 )
 
-// serve, gRPC's own client and Envoy follow the same resource of the same control plane. Envoy is
-// left out where it is not installed.
+// serve, by the resource and by its cluster, gRPC's own client and Envoy follow the same control
+// plane. Envoy is left out where it is not installed.
 func TestServeBesideGRPCAndEnvoy(t *testing.T) {
 	p := startPlane(t, clusterWith(typedStruct(t, slackwatergrpc.Name, map[string]any{})))
 	servers := []*server{serve(t, time.Millisecond), serve(t, time.Millisecond), serve(t, time.Millisecond)}
@@ -28,7 +28,8 @@ func TestServeBesideGRPCAndEnvoy(t *testing.T) {
 	if err := os.WriteFile(file, p.bootstrap(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rust := startServe(t, name, fmt.Sprintf("bootstrap = %q", file))
+	bootstrap := fmt.Sprintf("bootstrap = %q", file)
+	byResource, byCluster := startServe(t, "xds", name, bootstrap), startServe(t, "xds_cluster", name, bootstrap)
 	client := dial(t, p)
 	envoy := startEnvoy(t, p)
 	follow := func(followed ...*server) {
@@ -40,7 +41,8 @@ func TestServeBesideGRPCAndEnvoy(t *testing.T) {
 		}
 		slices.Sort(ports)
 		slices.Sort(replicas)
-		rust.reaches(t, "", replicas...)
+		byResource.reaches(t, "", replicas...)
+		byCluster.reaches(t, "", replicas...)
 		eventually(t, "gRPC's client has the same endpoints", func() bool {
 			if _, err := client.UnaryCall(t.Context(), &grpc_testing.SimpleRequest{}); err != nil {
 				t.Fatal(err)

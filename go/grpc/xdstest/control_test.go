@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -29,7 +30,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// control is a control plane of endpoints alone, which records the requests of its clients, and
+// control is a control plane of endpoints and clusters, which records the requests of its clients, and
 // misbehaves when it is told to.
 type control struct {
 	cache cache.SnapshotCache
@@ -182,6 +183,56 @@ func (c *control) record(parts ...string) error {
 	return nil
 }
 
+// expects waits until the requests about clusters, or those about endpoints, since the last call
+// are as expected. Equal ones in a row count once: a rejected response is sent again.
+func (c *control) expects(t *testing.T, aboutClusters bool, want ...string) {
+	t.Helper()
+	var found []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("requests %q", found)
+		}
+	}()
+	eventually(t, fmt.Sprintf("the requests %q", want), func() bool {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		found = nil
+		var others []string
+		for _, request := range c.requests {
+			if strings.HasPrefix(request, "cds ") == aboutClusters {
+				found = append(found, request)
+			} else {
+				others = append(others, request)
+			}
+		}
+		if !slices.Equal(slices.Compact(slices.Clone(found)), want) {
+			return false
+		}
+		c.requests = others
+		return true
+	})
+}
+
+// forget drops the requests so far once the last one about clusters, or about endpoints, is as
+// expected.
+func (c *control) forget(t *testing.T, aboutClusters bool, last string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the request %q", last), func() bool {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		for _, request := range slices.Backward(c.requests) {
+			if strings.HasPrefix(request, "cds ") == aboutClusters {
+				if request != last {
+					return false
+				}
+				c.requests = nil
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // taken returns the requests since it was last called, once the last of them is as expected.
 func (c *control) taken(t *testing.T, last string) []string {
 	t.Helper()
@@ -212,16 +263,23 @@ func (c *control) callbacks() controlplane.CallbackFuncs {
 			return "ACK " + version
 		}
 	}
-	// go-control-plane adds the node of the first request to the others.
+	// go-control-plane adds the node of the first request to the others of the state of the world.
 	from := func(node *corev3.Node, nonce string) string {
-		if nonce != "" {
+		if nonce != "" || node == nil {
 			return ""
 		}
 		return "from " + node.GetId() + "/" + node.GetLocality().GetZone()
 	}
+	// Requests about clusters are told from those about endpoints.
+	kind := func(typeURL string) string {
+		if typeURL == resource.ClusterType {
+			return "cds"
+		}
+		return ""
+	}
 	return controlplane.CallbackFuncs{
 		StreamRequestFunc: func(_ int64, r *discoveryv3.DiscoveryRequest) error {
-			return c.record(answer(r.VersionInfo, r.ResponseNonce, r.GetErrorDetail().GetMessage()),
+			return c.record(kind(r.TypeUrl), answer(r.VersionInfo, r.ResponseNonce, r.GetErrorDetail().GetMessage()),
 				strings.Join(r.ResourceNames, ","), from(r.GetNode(), r.ResponseNonce))
 		},
 		StreamDeltaRequestFunc: func(_ int64, r *discoveryv3.DeltaDiscoveryRequest) error {
@@ -229,7 +287,10 @@ func (c *control) callbacks() controlplane.CallbackFuncs {
 			for name := range r.InitialResourceVersions {
 				known += "knows " + name
 			}
-			return c.record(answer("", r.ResponseNonce, r.GetErrorDetail().GetMessage()),
+			if unsubscribed := r.ResourceNamesUnsubscribe; len(unsubscribed) > 0 {
+				return c.record(kind(r.TypeUrl), "not", strings.Join(unsubscribed, ","))
+			}
+			return c.record(kind(r.TypeUrl), answer("", r.ResponseNonce, r.GetErrorDetail().GetMessage()),
 				strings.Join(r.ResourceNamesSubscribe, ","), known, from(r.GetNode(), r.ResponseNonce))
 		},
 	}
@@ -244,14 +305,19 @@ type place struct {
 	probes   float64
 }
 
-// set publishes resources for the client.
-func (c *control) set(t *testing.T, version string, resources map[string][]place) {
+// set publishes resources for the client, and clusters.
+func (c *control) set(t *testing.T, version string, resources map[string][]place, clusters ...*clusterv3.Cluster) {
 	t.Helper()
-	var all []types.Resource
+	var endpoints, all []types.Resource
 	for name, places := range resources {
-		all = append(all, assignment(name, places))
+		endpoints = append(endpoints, assignment(name, places))
 	}
-	snapshot, err := cache.NewSnapshot(version, map[resource.Type][]types.Resource{resource.EndpointType: all})
+	for _, cluster := range clusters {
+		all = append(all, cluster)
+	}
+	snapshot, err := cache.NewSnapshot(version, map[resource.Type][]types.Resource{
+		resource.EndpointType: endpoints, resource.ClusterType: all,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

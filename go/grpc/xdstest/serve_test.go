@@ -24,13 +24,14 @@ import (
 	"github.com/slackwater/slackwater/go/internal/process"
 )
 
-// proxy is a running slackwater serve whose fleet is the resource web of a control plane.
+// proxy is a running slackwater serve whose fleet is that of a control plane.
 type proxy struct {
 	admin string
 }
 
-// startServe runs the Rust binary with a section [xds], or skips the test.
-func startServe(t *testing.T, resource, section string) *proxy {
+// startServe runs the Rust binary with a fleet of the control plane in a section [xds], or skips the
+// test. The fleet is named by the key xds or xds_cluster of its discovery.
+func startServe(t *testing.T, key, name, section string) *proxy {
 	t.Helper()
 	binary := os.Getenv("SLACKWATER_BIN")
 	if binary == "" {
@@ -39,7 +40,7 @@ func startServe(t *testing.T, resource, section string) *proxy {
 	file := filepath.Join(t.TempDir(), "slackwater.toml")
 	config := fmt.Sprintf(`listen = %q
 workers = 1
-discovery.xds = %q
+discovery.%s = %q
 replica.protocol = "h2c"
 admin.listen = %q
 
@@ -48,7 +49,7 @@ transport = "none"
 
 [xds]
 %s
-`, process.AnyPort, resource, process.AnyPort, section)
+`, process.AnyPort, key, name, process.AnyPort, section)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func runLife(t *testing.T, delta bool) {
 	}
 	c := startControl(t, nil, "")
 	c.set(t, "1", map[string][]place{"web": {{port: 7001}, {port: 7002, weight: 3}}, "other": {{port: 1}}})
-	p := startServe(t, "web", fmt.Sprintf("server = \"http://%s\"\ndelta = %v\nnode.id = %q\nnode.zone = \"a\"", c.address, delta, node))
+	p := startServe(t, "xds", "web", fmt.Sprintf("server = \"http://%s\"\ndelta = %v\nnode.id = %q\nnode.zone = \"a\"", c.address, delta, node))
 	p.reaches(t, "", "7001 t0 w1", "7002 t0 w3")
 	wants(t, c.taken(t, ack("1")), "first web from client/a", ack("1"))
 
@@ -279,7 +280,7 @@ func TestServeProvesWhoItIs(t *testing.T) {
 		{"no TLS", fmt.Sprintf("server = \"http://%s\"\n", c.address), "the control plane", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			startServe(t, "web", test.section).reaches(t, test.failure, test.replicas...)
+			startServe(t, "xds", "web", test.section).reaches(t, test.failure, test.replicas...)
 		})
 	}
 }

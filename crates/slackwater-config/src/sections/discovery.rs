@@ -13,7 +13,12 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::Quantile;
 use slackwater_core::health::HealthSettings;
+use slackwater_xds::FleetName;
+use slackwater_xds::cluster::NAME_BYTES_MAX;
 use std::path::PathBuf;
+
+const RESOURCE_EXPECTED: &str = "the name of one EDS resource, from 1 to 1024 bytes of text";
+const CLUSTER_EXPECTED: &str = "the name of one cluster, from 1 to 1024 bytes of text";
 
 const SERVER_EXPECTED: &str = "an address such as \"10.0.0.53\" or \"10.0.0.53:53\"";
 
@@ -111,8 +116,8 @@ pub enum FleetSource {
     File(PathBuf),
     /// The `EndpointSlice`s of a service of a cluster.
     Kubernetes(KubernetesService),
-    /// An EDS resource of the control plane, by its name.
-    Xds(String),
+    /// A fleet of the control plane, by the name of its EDS resource or of its cluster.
+    Xds(FleetName),
 }
 
 impl FleetSource {
@@ -159,6 +164,8 @@ keys! { DiscoverySettings in "discovery" {
     /// The endpoints of this EDS resource, from the [control plane](../how-to/xds.md). Needs
     /// `xds.server` or `xds.bootstrap`.
     xds: Described("the name of a resource", STRING), "none";
+    /// The endpoints of this cluster (CDS) of the control plane, as `discovery.xds`.
+    xds_cluster: Described("the name of a cluster", STRING), "none";
     /// Every ready pod of a service of a [cluster](../how-to/kubernetes.md):
     /// `namespace/service:port`. The port is a name, or the number at which the pods listen.
     kubernetes: Described("a service and a port such as `\"shop/web:http\"`", STRING), "none";
@@ -199,7 +206,7 @@ impl DiscoverySettings {
             idle.extend([("ttl_min", told), ("ttl_max", told)]);
         }
         if *source == FleetSource::List {
-            let told = "only with discovery.dns, srv, file, kubernetes or xds";
+            let told = "only with discovery.dns, srv, file, kubernetes, xds or xds_cluster";
             idle.extend([("keep_share", told), ("keep_time", told)]);
         }
         let idle = idle.into_iter().map(|(name, told)| (key(name), told));
@@ -227,7 +234,8 @@ impl DiscoverySettings {
             FleetSource::Dns(name @ DnsName::Service(_)) => ("srv", quote(name)),
             FleetSource::File(file) => ("file", file_name(file)),
             FleetSource::Kubernetes(service) => ("kubernetes", quote(service)),
-            FleetSource::Xds(name) => ("xds", quote(name)),
+            FleetSource::Xds(FleetName::Endpoints(name)) => ("xds", quote(name)),
+            FleetSource::Xds(FleetName::Cluster(name)) => ("xds_cluster", quote(name)),
         };
         let does_something = |name: &str| match self.source {
             FleetSource::Dns(_) => true,
@@ -243,9 +251,10 @@ impl DiscoverySettings {
 }
 
 fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
-    let [dns, srv, file, kubernetes, xds] = ["dns", "srv", "file", "kubernetes", "xds"]
-        .map(|name| reader.take(&format!("{prefix}discovery.{name}")));
-    let all = [&dns, &srv, &file, &kubernetes, &xds];
+    let [dns, srv, file, kubernetes, xds, cluster] =
+        ["dns", "srv", "file", "kubernetes", "xds", "xds_cluster"]
+            .map(|name| reader.take(&format!("{prefix}discovery.{name}")));
+    let all = [&dns, &srv, &file, &kubernetes, &xds, &cluster];
     let set: Vec<_> = all.into_iter().flatten().cloned().collect();
     let list = format!("{prefix}replicas");
     if let Some(first) = set.first()
@@ -270,7 +279,10 @@ fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
         reader.note(read)
     });
     let kubernetes = kubernetes.and_then(|item| reader.note(KubernetesService::read(&item)));
-    let xds = xds.and_then(|item| reader.note(read_resource_name(&item)));
+    let xds = xds.and_then(|item| reader.note(read_resource_name(&item, RESOURCE_EXPECTED)));
+    let cluster = cluster.and_then(|item| reader.note(read_resource_name(&item, CLUSTER_EXPECTED)));
+    let xds = xds.map(FleetName::Endpoints);
+    let xds = xds.or(cluster.map(FleetName::Cluster));
     let name = dns.or(srv).map(FleetSource::Dns);
     let source = name.or(file.map(FleetSource::File));
     let source = source.or(kubernetes.map(FleetSource::Kubernetes));
@@ -319,15 +331,14 @@ fn read_file(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
 }
 
 /// Reads the name of a resource, which is any text to everybody but the control plane.
-fn read_resource_name(item: &Item<'_>) -> Result<String, Mistake> {
-    const EXPECTED: &str = "the name of one EDS resource, from 1 to 1024 bytes of text";
-    let written = item.read(|value| text(value, EXPECTED), EXPECTED)?;
+fn read_resource_name(item: &Item<'_>, expected: &'static str) -> Result<String, Mistake> {
+    let written = item.read(|value| text(value, expected), expected)?;
     // To subscribe to `*` is to subscribe to all.
-    let fits = (1..=1024).contains(&written.len())
+    let fits = (1..=NAME_BYTES_MAX).contains(&written.len())
         && !written.chars().any(char::is_control)
         && written != "*";
     if fits {
         return Ok(written.to_owned());
     }
-    Err(item.mistake(format!("is no name, expected {EXPECTED}")))
+    Err(item.mistake(format!("is no name, expected {expected}")))
 }

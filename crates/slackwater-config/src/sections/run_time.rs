@@ -210,6 +210,7 @@ fn why_not(key: &str) -> Option<&'static str> {
         "discovery.dns",
         "discovery.srv",
         "discovery.xds",
+        "discovery.xds_cluster",
         "discovery.kubernetes",
     ];
     if says_where.into_iter().any(is_within) {
@@ -377,6 +378,7 @@ mod tests {
             "discovery.kubernetes",
             "discovery.srv",
             "discovery.xds",
+            "discovery.xds_cluster",
             "key.seed_file",
             "probe.key_file",
             "replica.tls.ca",

@@ -269,11 +269,12 @@ fn host_name_is_resolved_at_load() {
 }
 
 /// Fixtures of every source of a fleet but the list.
-const FLEETS: [&str; 6] = [
+const FLEETS: [&str; 7] = [
     "fleet_by_dns",
     "fleet_by_srv",
     "fleet_by_file",
     "fleet_by_xds",
+    "fleet_by_xds_cluster",
     "fleet_by_xds_bootstrap",
     "fleet_by_kubernetes",
 ];

@@ -1,4 +1,5 @@
-//! `[xds]`: the control plane that sends the fleets of services with `discovery.xds`.
+//! `[xds]`: the control plane that sends the fleets of services with `discovery.xds` or
+//! `discovery.xds_cluster`.
 //!
 //! Its address, certificates and node come from the section's own keys, or from gRPC's bootstrap
 //! file; never from both. The environment's `GRPC_XDS_BOOTSTRAP` applies only if a service needs a
@@ -16,8 +17,8 @@ use crate::toml_reader::values::{Unfit, quote, text};
 use crate::toml_reader::{
     Definition, Item, Mistake, Place, Reader, Remark, Severity, read_bounded,
 };
-use slackwater_xds::Node;
 use slackwater_xds::bootstrap::{Bootstrap, Credentials};
+use slackwater_xds::{FleetName, Node};
 use std::path::{Path, PathBuf};
 
 const SERVER_EXPECTED: &str = "an address such as \"https://xds.internal:18000\"";
@@ -174,28 +175,30 @@ fn finish_own(
     let Some(definition) = server_at else {
         let section = reader.section_definition("xds");
         for (name, source) in services {
-            let fields = [
-                format!("services.{name}.discovery.xds"),
-                "discovery.xds".to_owned(),
-            ];
+            let key = match source {
+                FleetSource::Xds(FleetName::Endpoints(_)) => "discovery.xds",
+                FleetSource::Xds(FleetName::Cluster(_)) => "discovery.xds_cluster",
+                _ => continue,
+            };
+            let fields = [format!("services.{name}.{key}"), key.to_owned()];
             let needs = fields.iter().find_map(|field| reader.definition(field));
-            if let (FleetSource::Xds(_), Some(needs)) = (source, needs) {
+            if let Some(needs) = needs {
                 reader.add_mistake(needs.mistake(format!(
                     "needs a control plane, expected xds.server or xds.bootstrap, or {BOOTSTRAP} in the environment"
                 )));
             }
         }
         if let Some(section) = section.filter(|_| !is_needed) {
-            remarks.push(warning(
-                section.mistake("does nothing without discovery.xds"),
-            ));
+            remarks.push(warning(section.mistake(
+                "does nothing without discovery.xds or discovery.xds_cluster",
+            )));
         }
         return;
     };
     if !is_needed {
-        remarks.push(warning(
-            definition.mistake("does nothing: no service has discovery.xds"),
-        ));
+        remarks.push(warning(definition.mistake(
+            "does nothing: no service has discovery.xds or discovery.xds_cluster",
+        )));
     }
     let is_secure = own.server.as_ref().is_some_and(Endpoint::is_secure);
     if is_secure && own.tls.ca.is_none() {
@@ -283,6 +286,7 @@ pub(super) fn write_xds(to: &mut String, xds: &XdsSettings) {
 
 #[cfg(test)]
 mod tests {
+    use super::{FleetName, FleetSource};
     use crate::sections::{Config, Overrides, Variables};
     use crate::toml_reader::Source;
     use std::fs;
@@ -341,6 +345,25 @@ mod tests {
         // Without a control plane, nothing is written.
         let list = load("listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n").expect("valid");
         assert!(!list.to_toml().contains("xds"), "{}", list.to_toml());
+    }
+
+    #[test]
+    fn a_fleet_is_named_by_its_resource_or_by_its_cluster() {
+        let section = "[xds]\nserver = \"http://a:1\"\n";
+        let by_cluster = SERVICE.replace("xds = \"web\"", "xds_cluster = \"web\"");
+        let config = load(&format!("{by_cluster}{section}")).expect("valid");
+        let of_service = |config: &Config| config.services[0].discovery.source.clone();
+        let expected = FleetSource::Xds(FleetName::Cluster("web".to_owned()));
+        assert_eq!(of_service(&config), expected);
+        let again = load(&config.to_toml()).expect("valid");
+        assert_eq!(of_service(&again), expected);
+        let why = load(&by_cluster).expect_err("no control plane");
+        let told = "services.web.discovery.xds_cluster: needs a control plane";
+        assert!(why.contains(told), "{why}");
+        let both = SERVICE.replace("xds = \"web\"", "xds = \"web\"\nxds_cluster = \"web\"");
+        let why = load(&format!("{both}{section}")).expect_err("both");
+        let told = "discovery.xds_cluster: is given beside services.web.discovery.xds, expected one of the two";
+        assert!(why.contains(told), "{why}");
     }
 
     #[test]
@@ -426,6 +449,10 @@ mod tests {
             let service = SERVICE.replace("\"web\"\n[[", &format!("\"{name}\"\n[["));
             let why = load(&service).expect_err("no name");
             assert!(why.contains("discovery.xds: is no name"), "{why}");
+            let service = service.replace("xds =", "xds_cluster =");
+            let why = load(&service).expect_err("no name");
+            let told = "discovery.xds_cluster: is no name, expected the name of one cluster";
+            assert!(why.contains(told), "{why}");
         }
     }
 }

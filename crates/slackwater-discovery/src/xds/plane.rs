@@ -1,4 +1,4 @@
-//! The control plane of a process: one task that keeps one stream, and the resources that sources
+//! The control plane of a process: one task that keeps one stream, and the fleets that sources
 //! follow on it.
 //!
 //! The task connects while there are sources. After a failure it waits, longer each time, and
@@ -11,7 +11,7 @@ use core::time::Duration;
 use slackwater_config::XdsSettings;
 use slackwater_core::{Draw, SplitMix64};
 use slackwater_telemetry::facts::XdsState;
-use slackwater_xds::{Assignment, Backoff, Client, Mode, Node, Report};
+use slackwater_xds::{Assignment, Backoff, Client, FleetName, Mode, Node, Report};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 /// Longest time until a connection is open, TLS included.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// The last reports about a resource. A newer report replaces an older one of its kind, so a slow
+/// The last reports about a fleet. A newer report replaces an older one of its kind, so a slow
 /// reader misses no fleet and holds up nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
@@ -67,9 +67,9 @@ impl Latest {
     }
 }
 
-/// A resource that sources follow.
+/// A fleet that sources follow.
 #[derive(Debug, Default)]
-struct Resource {
+struct Followed {
     /// Tells it from an earlier one of the same name, whose sources are gone.
     number: u64,
     latest: watch::Sender<Latest>,
@@ -80,19 +80,17 @@ struct Resource {
 #[derive(Debug)]
 pub(super) struct Shared {
     settings: XdsSettings,
-    resources: Mutex<BTreeMap<String, Resource>>,
-    /// Number of resources so far.
+    fleets: Mutex<BTreeMap<FleetName, Followed>>,
+    /// Number of fleets so far.
     begun: AtomicU64,
-    /// Notified when resources come or go.
+    /// Notified when fleets come or go.
     changed: Notify,
     state: watch::Sender<XdsState>,
 }
 
 impl Shared {
-    fn resources(&self) -> MutexGuard<'_, BTreeMap<String, Resource>> {
-        self.resources
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn fleets(&self) -> MutexGuard<'_, BTreeMap<FleetName, Followed>> {
+        self.fleets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -112,15 +110,15 @@ impl Drop for Owner {
     }
 }
 
-/// The interest of one source in a resource.
+/// The interest of one source in a fleet.
 #[derive(Debug)]
 pub(super) struct Subscription {
     plane: ControlPlane,
-    name: String,
+    name: FleetName,
 }
 
 impl Subscription {
-    pub(super) fn name(&self) -> &str {
+    pub(super) const fn name(&self) -> &FleetName {
         &self.name
     }
 
@@ -132,14 +130,14 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let shared = &self.plane.0.shared;
-        let mut resources = shared.resources();
-        if let Some(resource) = resources.get_mut(&self.name) {
-            resource.sources -= 1;
-            if resource.sources == 0 {
-                resources.remove(&self.name);
+        let mut fleets = shared.fleets();
+        if let Some(followed) = fleets.get_mut(&self.name) {
+            followed.sources -= 1;
+            if followed.sources == 0 {
+                fleets.remove(&self.name);
             }
         }
-        drop(resources);
+        drop(fleets);
         shared.changed.notify_one();
     }
 }
@@ -160,7 +158,7 @@ impl ControlPlane {
         };
         let shared = Arc::new(Shared {
             settings,
-            resources: Mutex::default(),
+            fleets: Mutex::default(),
             begun: AtomicU64::new(0),
             changed: Notify::new(),
             state: watch::Sender::new(state),
@@ -169,7 +167,7 @@ impl ControlPlane {
             shared: Arc::clone(&shared),
             client: Client::new(node, mode),
             started: Instant::now(),
-            followed: BTreeMap::new(),
+            subscribed: BTreeMap::new(),
             backoff: Backoff::default(),
             draw: SplitMix64::new(seed),
             rejection: None,
@@ -183,10 +181,10 @@ impl ControlPlane {
         &self.0.shared.settings
     }
 
-    /// The state of the stream, and the version of a resource.
-    pub fn state(&self, resource: &str) -> XdsState {
-        let resources = self.0.shared.resources();
-        let version = resources.get(resource);
+    /// The state of the stream, and the version of a fleet.
+    pub fn state(&self, name: &FleetName) -> XdsState {
+        let fleets = self.0.shared.fleets();
+        let version = fleets.get(name);
         let version = version.map(|it| it.latest.borrow().version.clone());
         XdsState {
             version: version.unwrap_or_default(),
@@ -194,29 +192,29 @@ impl ControlPlane {
         }
     }
 
-    /// Reports to the sources of a resource, as the task does.
+    /// Reports to the sources of a fleet, as the task does.
     #[cfg(test)]
-    pub(super) fn tell(&self, resource: &str, report: Report) {
-        let resources = self.0.shared.resources();
-        let resource = resources.get(resource).expect("subscribed to");
-        resource.latest.send_modify(|latest| latest.take(report));
+    pub(super) fn tell(&self, name: &FleetName, report: Report) {
+        let fleets = self.0.shared.fleets();
+        let followed = fleets.get(name).expect("subscribed to");
+        followed.latest.send_modify(|latest| latest.take(report));
     }
 
-    pub(super) fn subscribe(&self, name: &str) -> (Subscription, watch::Receiver<Latest>) {
+    pub(super) fn subscribe(&self, name: FleetName) -> (Subscription, watch::Receiver<Latest>) {
         let shared = &self.0.shared;
-        let mut resources = shared.resources();
-        let begin = || Resource {
+        let mut fleets = shared.fleets();
+        let begin = || Followed {
             number: shared.begun.fetch_add(1, Relaxed),
-            ..Resource::default()
+            ..Followed::default()
         };
-        let resource = resources.entry(name.to_owned()).or_insert_with(begin);
-        resource.sources += 1;
-        let latest = resource.latest.subscribe();
-        drop(resources);
+        let followed = fleets.entry(name.clone()).or_insert_with(begin);
+        followed.sources += 1;
+        let latest = followed.latest.subscribe();
+        drop(fleets);
         shared.changed.notify_one();
         let subscription = Subscription {
             plane: self.clone(),
-            name: name.to_owned(),
+            name,
         };
         (subscription, latest)
     }
@@ -228,8 +226,8 @@ struct Task {
     client: Client,
     /// The moment from which the client's times count.
     started: Instant,
-    /// The numbers of the resources that are subscribed to.
-    followed: BTreeMap<String, u64>,
+    /// The numbers of the fleets that are subscribed to.
+    subscribed: BTreeMap<FleetName, u64>,
     backoff: Backoff,
     draw: SplitMix64,
     /// The last NACK that was logged.
@@ -282,7 +280,7 @@ impl Task {
         self.client.connected(self.now());
         self.shared.state.send_modify(|state| state.streams += 1);
         let Err(why) = self.converse(&mut stream).await else {
-            return "no resource is needed any more".to_owned();
+            return "no fleet is needed any more".to_owned();
         };
         format!("the stream of the control plane has ended: {why}")
     }
@@ -313,19 +311,19 @@ impl Task {
         }
     }
 
-    /// Subscribes to the resources that sources follow, and to no others.
+    /// Subscribes to the fleets that sources follow, and to no others.
     fn renew_subscriptions(&mut self) {
         let now = self.now();
-        let resources = self.shared.resources();
+        let fleets = self.shared.fleets();
         for name in self.client.names() {
-            if !resources.contains_key(&name) {
+            if !fleets.contains_key(&name) {
                 self.client.unsubscribe(&name);
-                self.followed.remove(&name);
+                self.subscribed.remove(&name);
             }
         }
-        for (name, resource) in &*resources {
-            match self.followed.insert(name.clone(), resource.number) {
-                Some(number) if number == resource.number => continue,
+        for (name, followed) in &*fleets {
+            match self.subscribed.insert(name.clone(), followed.number) {
+                Some(number) if number == followed.number => continue,
                 // Its readers are new, and what is known was reported to others.
                 Some(_) => self.client.repeat(name),
                 None => (),
@@ -337,21 +335,21 @@ impl Task {
                     why,
                     has_answered: false,
                 };
-                resource.latest.send_modify(|latest| latest.take(failed));
+                followed.latest.send_modify(|latest| latest.take(failed));
             }
         }
     }
 
     /// Passes reports to their sources, and the state to the status.
     fn publish(&mut self, is_connected: bool) {
-        let resources = self.shared.resources();
+        let fleets = self.shared.fleets();
         while let Some(report) = self.client.poll_report() {
             let (Report::Accepted { name, .. } | Report::Failed { name, .. }) = &report;
-            if let Some(resource) = resources.get(name) {
-                resource.latest.send_modify(|latest| latest.take(report));
+            if let Some(followed) = fleets.get(name) {
+                followed.latest.send_modify(|latest| latest.take(report));
             }
         }
-        drop(resources);
+        drop(fleets);
         let facts = self.client.facts();
         self.shared.state.send_modify(|state| {
             state.is_connected = is_connected;
@@ -376,7 +374,7 @@ mod tests {
 
     fn accepted(version: &str) -> Report {
         Report::Accepted {
-            name: "web".to_owned(),
+            name: FleetName::Endpoints("web".to_owned()),
             version: version.to_owned(),
             assignment: Arc::default(),
         }
@@ -384,7 +382,7 @@ mod tests {
 
     fn failed(why: &str) -> Report {
         Report::Failed {
-            name: "web".to_owned(),
+            name: FleetName::Endpoints("web".to_owned()),
             why: why.to_owned(),
             has_answered: true,
         }

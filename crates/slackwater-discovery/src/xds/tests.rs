@@ -27,9 +27,14 @@ fn plane_over(server: Option<&str>, tls: ClientTls) -> ControlPlane {
     ControlPlane::start(settings, Node::default(), 1)
 }
 
-fn source(plane: &ControlPlane, resource: &str) -> XdsSource {
+/// The fleet of the EDS resource `web`.
+fn web() -> FleetName {
+    FleetName::Endpoints("web".to_owned())
+}
+
+fn source(plane: &ControlPlane, name: FleetName) -> XdsSource {
     let own = OwnAddresses::new([([127, 0, 0, 1], 8080).into()]);
-    XdsSource::new(plane, resource, NonZeroU16::new(9000), None, own)
+    XdsSource::new(plane, name, NonZeroU16::new(9000), None, own)
 }
 
 fn endpoint(ip: [u8; 4], port: u16) -> Endpoint {
@@ -45,7 +50,7 @@ fn endpoint(ip: [u8; 4], port: u16) -> Endpoint {
 #[tokio::test]
 async fn endpoints_become_replicas() {
     let plane = plane(None);
-    let mut source = source(&plane, "web");
+    let mut source = source(&plane, web());
     let with_port = Endpoint {
         probe_port: NonZeroU16::new(7),
         ..endpoint([10, 0, 0, 2], 80)
@@ -87,7 +92,7 @@ async fn endpoints_become_replicas() {
 #[tokio::test(start_paused = true)]
 async fn a_control_plane_that_is_away_is_reported_and_tried_again() {
     let plane = plane(None);
-    let mut source = source(&plane, "web");
+    let mut source = source(&plane, web());
     for _ in 0..3 {
         let why = source.next().await.expect_err("no server");
         assert_eq!(
@@ -95,15 +100,15 @@ async fn a_control_plane_that_is_away_is_reported_and_tried_again() {
             "the control plane cannot be reached: no server is configured"
         );
     }
-    let (again, resource) = source.control_plane().expect("its own");
-    assert_eq!(resource, "web");
-    assert!(!again.state("web").is_connected);
+    let (again, name) = source.control_plane().expect("its own");
+    assert_eq!(name, web());
+    assert!(!again.state(&web()).is_connected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn sources_of_one_resource_share_its_subscription() {
     let plane = plane(None);
-    let (mut one, mut other) = (source(&plane, "web"), source(&plane, "web"));
+    let (mut one, mut other) = (source(&plane, web()), source(&plane, web()));
     assert!(one.next().await.is_err());
     assert!(other.next().await.is_err());
     drop(one);
@@ -118,12 +123,60 @@ async fn sources_of_one_resource_share_its_subscription() {
     assert!(discovery.first_answer().is_some(), "a failure is no answer");
 }
 
+/// The fleet of the cluster `web`.
+fn web_cluster() -> FleetName {
+    FleetName::Cluster("web".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_fails_leaves_its_fleet_as_it_was() {
+    let plane = plane(None);
+    let by_cluster = source(&plane, web_cluster());
+    let _by_resource = source(&plane, web());
+    assert_eq!(by_cluster.name(), "xds cluster web");
+    let (_, name) = by_cluster.control_plane().expect("its own");
+    assert_eq!(name, web_cluster());
+    let discovery = Discovery::follow("web", by_cluster, whole(), None, holding(&[]));
+    let mut fleets = discovery.fleets().subscribe();
+    plane.tell(
+        &web_cluster(),
+        Report::Accepted {
+            name: web_cluster(),
+            version: "7".to_owned(),
+            assignment: Arc::new(Assignment {
+                endpoints: vec![endpoint([10, 0, 0, 1], 80)],
+                ..Assignment::default()
+            }),
+        },
+    );
+    fleets.changed().await.expect("followed");
+    let why = "cluster rejected: type is STRICT_DNS, expected EDS or STATIC";
+    plane.tell(
+        &web_cluster(),
+        Report::Failed {
+            name: web_cluster(),
+            why: why.to_owned(),
+            has_answered: true,
+        },
+    );
+    // The next attempt to connect does not come as long as this is busy.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    let state = discovery.state();
+    assert_eq!(state.failure.as_deref(), Some(why));
+    assert_eq!(state.source, "xds cluster web");
+    assert_eq!(state.xds.map(|xds| xds.version), Some("7".to_owned()));
+    assert_eq!(plane.state(&web()).version, "", "another fleet");
+    assert_eq!(discovery.fleet().len(), 1);
+}
+
 #[tokio::test]
 async fn a_server_that_speaks_something_else_is_a_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("bound");
     let plane = plane(Some(&format!("http://{address}")));
-    let mut source = source(&plane, "web");
+    let mut source = source(&plane, web());
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("accepted");
         let mut preface = [0; 24];
@@ -145,7 +198,7 @@ async fn a_missing_client_certificate_is_told() {
         ..ClientTls::default()
     };
     let plane = plane_over(Some(&format!("https://{address}")), tls);
-    let mut source = source(&plane, "web");
+    let mut source = source(&plane, web());
     let mut config = server_config(&authority);
     config.alpn_protocols = vec![HttpVersion::Http2.alpn().to_vec()];
     let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -165,29 +218,29 @@ async fn a_control_plane_that_accepts_and_says_nothing_has_not_answered() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("bound");
     let plane = plane(Some(&format!("http://{address}")));
-    let mut source = source(&plane, "web");
+    let mut source = source(&plane, web());
     for _ in 0..3 {
         let why = source.next().await.expect_err("silence");
         assert_eq!(why, "the control plane did not answer within 10s");
         assert!(!source.has_answered());
-        assert!(!plane.state("web").is_connected);
+        assert!(!plane.state(&web()).is_connected);
     }
 }
 
 #[tokio::test]
 async fn a_first_resource_without_usable_addresses_is_an_answer() {
     let plane = plane(None);
-    let mut source = source(&plane, "web");
+    let mut source = source(&plane, web());
     let assignment = Assignment {
         endpoints: vec![endpoint([127, 0, 0, 1], 8080)],
         ..Assignment::default()
     };
     let report = Report::Accepted {
-        name: "web".to_owned(),
+        name: web(),
         version: "1".to_owned(),
         assignment: Arc::new(assignment),
     };
-    plane.tell("web", report);
+    plane.tell(&web(), report);
     let why = source.next().await.expect_err("the proxy itself");
     assert!(why.contains("no usable address"), "{why}");
     assert!(source.has_answered());

@@ -9,7 +9,7 @@ use slackwater_config::DnsServers;
 use slackwater_config::Fault;
 #[cfg(feature = "kubernetes")]
 use slackwater_config::{ClusterAccess, KubernetesService, KubernetesSettings, Zone};
-use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig, XdsSettings};
+use slackwater_config::{Config, FleetName, FleetSource, OwnAddresses, ServiceConfig, XdsSettings};
 use slackwater_discovery::{
     ControlPlane, Discovery, DnsSource, FileSource, Fleet, Resolver, Rules, XdsSource,
 };
@@ -100,12 +100,12 @@ impl<'c> Sources<'c> {
         plane.clone()
     }
 
-    fn open_resource(&mut self, service: &ServiceConfig, resource: &str) -> Opened {
+    fn open_xds(&mut self, service: &ServiceConfig, name: &FleetName) -> Opened {
         let tls = service.replica.tls.as_ref();
         let server_name = tls.and_then(|tls| tls.server_name.clone());
         let (plane, own) = (self.plane(), self.own.clone());
         let probe_port = service.probe.port;
-        let source = XdsSource::new(&plane, resource, probe_port, server_name, own);
+        let source = XdsSource::new(&plane, name.clone(), probe_port, server_name, own);
         Opened::Xds(Box::new(source))
     }
 
@@ -151,7 +151,7 @@ impl<'c> Sources<'c> {
                  needs one with the cargo feature kubernetes",
                 service.name
             ))),
-            FleetSource::Xds(resource) => Ok(self.open_resource(service, resource)),
+            FleetSource::Xds(name) => Ok(self.open_xds(service, name)),
         }
     }
 }

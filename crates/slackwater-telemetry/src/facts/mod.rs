@@ -55,7 +55,8 @@ pub struct XdsState {
     pub server: String,
     /// Whether a stream is open.
     pub is_connected: bool,
-    /// Version of the service's resource that is in use; empty before the first.
+    /// Version of the service's endpoints that is in use: of their EDS resource, or of the cluster
+    /// that has them inside. Empty before the first.
     pub version: String,
     /// Nonce of the last response on the current stream.
     pub nonce: String,

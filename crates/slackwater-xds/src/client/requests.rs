@@ -1,9 +1,7 @@
-//! What is to be sent on a stream, and the messages made of it.
+//! What is to be sent on a stream about one type of resources, and the messages made of it.
 
 use super::Mode;
-use crate::EDS_TYPE;
-use crate::messages::{DeltaDiscoveryRequest, DiscoveryRequest, Status};
-use crate::node::Node;
+use crate::messages::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status};
 use prost::Message;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -16,7 +14,8 @@ const ANSWERS_MAX: usize = 64;
 /// What is to be sent.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// Whether nothing was sent yet: the first request has the node, and no nonce.
+    type_url: &'static str,
+    /// Whether nothing was sent yet: the first request has no nonce.
     is_first: bool,
     /// The nonce of the last response; in the state of the world, every request has it.
     nonce: String,
@@ -28,8 +27,9 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// `names` are to be subscribed to at once.
-    pub(super) fn new(names: BTreeSet<String>) -> Self {
+    pub(super) fn new(type_url: &'static str, names: BTreeSet<String>) -> Self {
         Self {
+            type_url,
             is_first: true,
             nonce: String::new(),
             answers: VecDeque::new(),
@@ -77,10 +77,11 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The next request of the state of the world: all names, and the last accepted version.
+    /// The next request of the state of the world: all names, and the last accepted version. The
+    /// first request on a stream, of any type, takes the `node`.
     pub(super) fn whole<'n>(
         &mut self,
-        node: &Node,
+        node: &mut Option<Node>,
         version: &str,
         names: impl Iterator<Item = &'n String>,
     ) -> Option<Vec<u8>> {
@@ -91,29 +92,30 @@ impl Outgoing {
         if names.is_empty() || (answer.is_none() && !is_changed) {
             return None;
         }
+        self.is_first = false;
         self.subscribed.clear();
         self.unsubscribed.clear();
         let (nonce, rejection) = answer.unwrap_or_else(|| (self.nonce.clone(), None));
         let request = DiscoveryRequest {
             version_info: version.to_owned(),
-            node: core::mem::take(&mut self.is_first).then(|| node.message()),
+            node: node.take(),
             resource_names: names,
-            type_url: EDS_TYPE.to_owned(),
+            type_url: self.type_url.to_owned(),
             response_nonce: nonce,
             error_detail: rejection.map(status),
         };
         Some(request.encode_to_vec())
     }
 
-    /// The next incremental request: an answer, or what changes. The first one on a stream has the
-    /// versions that are `known`.
+    /// The next incremental request: an answer, or what changes. The first one of this type has the
+    /// versions that are `known`; the first one on a stream, of any type, takes the `node`.
     pub(super) fn difference(
         &mut self,
-        node: &Node,
+        node: &mut Option<Node>,
         known: impl Iterator<Item = (String, String)>,
     ) -> Option<Vec<u8>> {
         let mut request = DeltaDiscoveryRequest {
-            type_url: EDS_TYPE.to_owned(),
+            type_url: self.type_url.to_owned(),
             ..DeltaDiscoveryRequest::default()
         };
         if let Some((nonce, rejection)) = self.answers.pop_front() {
@@ -129,8 +131,8 @@ impl Outgoing {
         } else {
             return None;
         }
+        request.node = node.take();
         if core::mem::take(&mut self.is_first) {
-            request.node = Some(node.message());
             request.initial_resource_versions = known.collect();
         }
         Some(request.encode_to_vec())

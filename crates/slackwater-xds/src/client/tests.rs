@@ -1,12 +1,13 @@
 //! Sequences of the protocol: what happens to the client, and what it sends and reports.
 
+mod clusters;
 mod sequences;
 
 use super::*;
 use crate::messages::{
-    self, Address, Any, ClusterLoadAssignment, DeltaDiscoveryRequest, DeltaDiscoveryResponse,
-    DiscoveryRequest, DiscoveryResponse, LbEndpoint, LocalityLbEndpoints, Resource, ResourceError,
-    ResourceName, SocketAddress, Status,
+    self, Address, Any, ClusterKind, ClusterLoadAssignment, DeltaDiscoveryRequest,
+    DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, EdsClusterConfig, LbEndpoint,
+    LocalityLbEndpoints, Resource, ResourceError, ResourceName, SocketAddress, Status,
 };
 use proptest::prelude::*;
 use prost::Message;
@@ -15,16 +16,19 @@ use sequences::{INCREMENTAL, STATE_OF_THE_WORLD, Sequence};
 /// What happens.
 #[derive(Clone, Debug)]
 enum Step {
+    /// A fleet as [`fleet_name`] reads it.
     Subscribe(&'static str),
     Unsubscribe(&'static str),
     Open,
     Lose,
-    /// A response with this version and nonce, and entries as [`resource`] reads them.
+    /// A response with this version and nonce, and EDS entries as [`resource`] reads them.
     Answer(&'static str, &'static str, &'static [&'static str]),
+    /// The same, with CDS entries.
+    Clusters(&'static str, &'static str, &'static [&'static str]),
     /// Seconds pass.
     Wait(u64),
 }
-use Step::{Answer, Lose, Open, Subscribe, Unsubscribe, Wait};
+use Step::{Answer, Clusters, Lose, Open, Subscribe, Unsubscribe, Wait};
 
 struct Machine {
     client: Client,
@@ -47,21 +51,17 @@ impl Machine {
     fn step(&mut self, step: &Step) -> Vec<String> {
         let is_delta = self.client.mode == Mode::Incremental;
         match step {
-            Subscribe(name) => self.client.subscribe(self.now, name).expect("few"),
-            Unsubscribe(name) => self.client.unsubscribe(name),
+            Subscribe(name) => {
+                let subscribed = self.client.subscribe(self.now, &fleet_name(name));
+                subscribed.expect("few");
+            }
+            Unsubscribe(name) => self.client.unsubscribe(&fleet_name(name)),
             Open => self.client.connected(self.now),
             Lose => {
                 self.client.disconnected(self.now, "lost");
             }
-            Answer(version, nonce, entries) => {
-                let message = if is_delta {
-                    delta(version, nonce, entries)
-                } else {
-                    whole(version, nonce, entries)
-                };
-                let received = self.client.received(self.now, message.into());
-                received.expect("a response");
-            }
+            Answer(version, nonce, entries) => self.answer(EDS_TYPE, version, nonce, entries),
+            Clusters(version, nonce, entries) => self.answer(CDS_TYPE, version, nonce, entries),
             Wait(seconds) => {
                 self.now += Duration::from_secs(*seconds);
                 self.client.poll(self.now);
@@ -83,31 +83,55 @@ impl Machine {
                     assignment,
                 } => {
                     let ports = assignment.endpoints.iter().map(|it| it.address.port());
-                    format!("{name} {version} {:?}", ports.collect::<Vec<_>>())
+                    let ports: Vec<_> = ports.collect();
+                    let remarks = assignment.remarks.iter().map(|it| format!(" ({it})"));
+                    format!("{name} {version} {ports:?}{}", remarks.collect::<String>())
                 }
                 Report::Failed { name, why, .. } => format!("{name} failed: {why}"),
             });
         }
         out
     }
+
+    fn answer(&mut self, of: &'static str, version: &str, nonce: &str, entries: &[&str]) {
+        let message = match self.client.mode {
+            Mode::StateOfTheWorld => whole(of, version, nonce, entries),
+            Mode::Incremental => delta(of, version, nonce, entries),
+        };
+        let received = self.client.received(self.now, message.into());
+        received.expect("a response");
+    }
+}
+
+/// `@web` is a cluster, `web` an EDS resource.
+fn fleet_name(name: &str) -> FleetName {
+    match name.strip_prefix('@') {
+        Some(cluster) => FleetName::Cluster(cluster.to_owned()),
+        None => FleetName::Endpoints(name.to_owned()),
+    }
 }
 
 /// `web:80` is a resource with an endpoint at this port, `web:0` a bad one, `web:80!7` one with a
 /// time to live, `web!7` a heartbeat, `-web` a removal, `?web` an error, `*` an entry of another
-/// type. `web=v:80` has its own version.
-fn resource(entry: &str) -> Resource {
+/// type. `web=v:80` has its own version. Of clusters, `web>api` leads to the resource `api`,
+/// `web~api` does so and has an unused field, `web:80` has its endpoints inside, and `web:1` is of a
+/// type that is not supported.
+fn resource(of: &'static str, entry: &str) -> Resource {
     let (entry, ttl) = match entry.split_once('!') {
         Some((entry, ttl)) => (entry, Some(ttl.parse().expect("seconds"))),
         None => (entry, None),
     };
-    let (name, port) = match entry.split_once(':') {
-        Some((name, port)) => (name, Some(port.parse().expect("a port"))),
-        None => (entry, None),
-    };
+    let end = entry.find([':', '>', '~']).unwrap_or(entry.len());
+    let (name, content) = entry.split_at(end);
     let (name, version) = name.split_once('=').unwrap_or((name, ""));
-    let any = port.map(|port| Any {
-        type_url: EDS_TYPE.to_owned(),
-        value: assignment(name, port).encode_to_vec().into(),
+    let port = || content[1..].parse().expect("a port");
+    let value = (!content.is_empty()).then(|| match of {
+        CDS_TYPE => cluster(name, content).encode_to_vec(),
+        _ => assignment(name, port()).encode_to_vec(),
+    });
+    let any = value.map(|value| Any {
+        type_url: of.to_owned(),
+        value: value.into(),
     });
     Resource {
         version: version.to_owned(),
@@ -118,6 +142,28 @@ fn resource(entry: &str) -> Resource {
             any
         },
         ttl: ttl.map(|seconds| messages::Duration { seconds, nanos: 0 }),
+    }
+}
+
+fn cluster(name: &str, content: &str) -> messages::Cluster {
+    let (kind, rest) = content.split_at(1);
+    let of_type = |number, port: Option<u32>| messages::Cluster {
+        name: name.to_owned(),
+        kind: Some(ClusterKind::Type(number)),
+        load_assignment: port.map(|port| assignment("any", port).encode_to_vec().into()),
+        ..messages::Cluster::default()
+    };
+    match (kind, rest) {
+        (":", "1") => of_type(1, None),
+        (":", port) => of_type(0, Some(port.parse().expect("a port"))),
+        (kind, resource) => messages::Cluster {
+            eds_cluster_config: Some(EdsClusterConfig {
+                eds_config: None,
+                service_name: resource.to_owned(),
+            }),
+            lb_policy: i32::from(kind == "~"),
+            ..of_type(3, None)
+        },
     }
 }
 
@@ -159,12 +205,12 @@ fn errors(entries: &[&str]) -> Vec<ResourceError> {
     names.map(error).collect()
 }
 
-fn plain<'e>(entries: &'e [&'e str]) -> impl Iterator<Item = Resource> + 'e {
+fn plain<'e>(of: &'static str, entries: &'e [&'e str]) -> impl Iterator<Item = Resource> + 'e {
     let entries = entries.iter().filter(|it| !it.starts_with(['-', '?']));
-    entries.map(|entry| resource(entry))
+    entries.map(move |entry| resource(of, entry))
 }
 
-fn whole(version: &str, nonce: &str, entries: &[&str]) -> Vec<u8> {
+fn whole(of: &'static str, version: &str, nonce: &str, entries: &[&str]) -> Vec<u8> {
     let wrapper = "type.googleapis.com/envoy.service.discovery.v3.Resource";
     let any = |resource: Resource| match (&resource.ttl, &resource.any) {
         (None, Some(any)) => any.clone(),
@@ -175,20 +221,20 @@ fn whole(version: &str, nonce: &str, entries: &[&str]) -> Vec<u8> {
     };
     let response = DiscoveryResponse {
         version_info: version.to_owned(),
-        resources: plain(entries).map(any).collect(),
-        type_url: EDS_TYPE.to_owned(),
+        resources: plain(of, entries).map(any).collect(),
+        type_url: of.to_owned(),
         nonce: nonce.to_owned(),
         resource_errors: errors(entries),
     };
     response.encode_to_vec()
 }
 
-fn delta(version: &str, nonce: &str, entries: &[&str]) -> Vec<u8> {
+fn delta(of: &'static str, version: &str, nonce: &str, entries: &[&str]) -> Vec<u8> {
     let removed = entries.iter().filter_map(|entry| entry.strip_prefix('-'));
     let response = DeltaDiscoveryResponse {
         system_version_info: version.to_owned(),
-        resources: plain(entries).collect(),
-        type_url: EDS_TYPE.to_owned(),
+        resources: plain(of, entries).collect(),
+        type_url: of.to_owned(),
         nonce: nonce.to_owned(),
         removed_resources: removed.map(str::to_owned).collect(),
         resource_errors: errors(entries),
@@ -204,12 +250,12 @@ fn nack(error: Option<Status>) -> String {
 
 fn show_whole(message: &[u8]) -> String {
     let request = DiscoveryRequest::decode(message).expect("a request");
-    assert_eq!(request.type_url, EDS_TYPE);
+    let of = shown_type(&request.type_url);
     let node = request
         .node
         .map_or_else(String::new, |node| format!(" from {}", node.id));
     format!(
-        "v{} n{} {}{node}{}",
+        "{of}v{} n{} {}{node}{}",
         request.version_info,
         request.response_nonce,
         request.resource_names.join(","),
@@ -219,7 +265,7 @@ fn show_whole(message: &[u8]) -> String {
 
 fn show_delta(message: &[u8]) -> String {
     let request = DeltaDiscoveryRequest::decode(message).expect("a request");
-    assert_eq!(request.type_url, EDS_TYPE);
+    let of = shown_type(&request.type_url);
     let mut parts = Vec::new();
     if !request.response_nonce.is_empty() {
         parts.push(format!("n{}", request.response_nonce));
@@ -233,7 +279,15 @@ fn show_delta(message: &[u8]) -> String {
     let known = request.initial_resource_versions.into_iter();
     parts.extend(known.map(|(name, version)| format!("{name}={version}")));
     parts.extend(request.node.map(|node| format!("from {}", node.id)));
-    parts.join(" ") + &nack(request.error_detail)
+    format!("{of}{}{}", parts.join(" "), nack(request.error_detail))
+}
+
+fn shown_type(type_url: &str) -> &'static str {
+    match type_url {
+        CDS_TYPE => "cds ",
+        EDS_TYPE => "",
+        other => panic!("{other} is requested"),
+    }
 }
 
 fn play(mode: Mode, (name, steps): &Sequence) {
@@ -331,7 +385,7 @@ fn incremental_answers_that_wait_are_few() {
     machine.step(&Subscribe("web"));
     machine.step(&Open);
     machine.step(&Answer("2", "a", &["web:0"]));
-    let bad: Bytes = delta("2", "b", &["web:0"]).into();
+    let bad: Bytes = delta(EDS_TYPE, "2", "b", &["web:0"]).into();
     for number in 0..64 {
         let received = machine.client.received(machine.now, bad.clone());
         assert_eq!(received, Ok(()), "{number}");
@@ -349,8 +403,8 @@ fn what_the_control_plane_says_is_bounded() {
         machine.step(&Open);
         let mut answer = |version: &str, nonce: &str, entry: &str| {
             let message = match mode {
-                Mode::StateOfTheWorld => whole(version, nonce, &[entry]),
-                Mode::Incremental => delta(version, nonce, &[entry]),
+                Mode::StateOfTheWorld => whole(EDS_TYPE, version, nonce, &[entry]),
+                Mode::Incremental => delta(EDS_TYPE, version, nonce, &[entry]),
             };
             let received = machine.client.received(machine.now, message.into());
             received.map(|()| machine.client.poll_report())
@@ -373,12 +427,10 @@ fn what_the_control_plane_says_is_bounded() {
             mode == Mode::StateOfTheWorld
         );
     }
-    let Report::Failed { why, .. } = failed("web", &"ä".repeat(1000)) else {
-        panic!("a failure");
-    };
-    assert_eq!(why.len(), 1024);
-    assert_eq!(crate::shown("a\nb"), "ab");
-    assert_eq!(crate::shown(&limit).len(), 300);
+    let failure = Failure::of_answer(&"ä".repeat(1000));
+    assert_eq!(failure.why.len(), 1024);
+    assert_eq!(shown("a\nb"), "ab");
+    assert_eq!(shown(&limit).len(), 300);
 }
 
 #[test]
@@ -393,7 +445,7 @@ fn a_time_to_live_is_at_most_that_of_protobuf() {
         let mut machine = Machine::new(Mode::Incremental);
         machine.step(&Subscribe("web"));
         machine.step(&Open);
-        let message = delta("s", "a", &[&format!("web=1:80!{ttl}")]);
+        let message = delta(EDS_TYPE, "s", "a", &[&format!("web=1:80!{ttl}")]);
         let received = machine.client.received(machine.now, message.into());
         assert_eq!(received, Ok(()));
         assert_eq!(machine.client.facts().accepted == 1, is_good, "{ttl}");
@@ -405,7 +457,7 @@ fn a_resource_must_have_its_name_inside() {
     let mut machine = Machine::new(Mode::Incremental);
     machine.step(&Subscribe("web"));
     machine.step(&Open);
-    let mut renamed = resource("web=1:80");
+    let mut renamed = resource(EDS_TYPE, "web=1:80");
     renamed.any.as_mut().expect("there").value = assignment("api", 80).encode_to_vec().into();
     let response = DeltaDiscoveryResponse {
         resources: vec![renamed],
@@ -425,18 +477,18 @@ fn a_resource_must_have_its_name_inside() {
 fn what_is_known_is_repeated_for_a_later_reader() {
     let mut machine = Machine::new(Mode::StateOfTheWorld);
     machine.step(&Subscribe("web"));
-    machine.client.repeat("web");
-    machine.client.repeat("api");
+    machine.client.repeat(&fleet_name("web"));
+    machine.client.repeat(&fleet_name("api"));
     machine.step(&Open);
     machine.step(&Answer("1", "a", &["web:80"]));
-    machine.client.repeat("web");
+    machine.client.repeat(&fleet_name("web"));
     assert_eq!(machine.step(&Wait(0)), ["web 1 [80]"]);
 }
 
 #[test]
 fn a_failure_is_repeated_until_the_next_version() {
     let repeated = |machine: &mut Machine| {
-        machine.client.repeat("web");
+        machine.client.repeat(&fleet_name("web"));
         machine.step(&Wait(0))
     };
     for mode in [Mode::StateOfTheWorld, Mode::Incremental] {
@@ -498,13 +550,12 @@ fn responses_of_other_types_are_counted_and_not_answered() {
 fn numbers_and_texts_are_limited() {
     let mut machine = Machine::new(Mode::StateOfTheWorld);
     for number in 0..4096 {
-        let subscribed = machine.client.subscribe(machine.now, &number.to_string());
-        subscribed.expect("few");
+        let name = FleetName::Endpoints(number.to_string());
+        machine.client.subscribe(machine.now, &name).expect("few");
     }
-    let why = machine
-        .client
-        .subscribe(machine.now, "more")
-        .expect_err("too many");
+    let more = FleetName::Endpoints("more".to_owned());
+    let why = machine.client.subscribe(machine.now, &more);
+    let why = why.expect_err("too many");
     assert!(why.contains("more than 4096"), "{why}");
     machine.step(&Open);
     let response = |count| DiscoveryResponse {
@@ -562,19 +613,42 @@ fn any_step() -> impl Strategy<Value = Step> {
         &["*"],
         &["?api", "web=4:82", "web=5:83"],
     ];
+    const CLUSTERS: [&[&str]; 9] = [
+        &[],
+        &["web=1>web"],
+        &["web=2>api", "one=1>api"],
+        &["-web"],
+        &["web=3>web!5", "one=2>web"],
+        &["web!5"],
+        &["*"],
+        &["?one", "web=4:82", "one=3:1"],
+        &["web=5>*", "web=6>"],
+    ];
+    const NAMES: [&str; 4] = ["web", "api", "@web", "@one"];
     prop_oneof![
-        prop_oneof![Just("web"), Just("api")].prop_map(Subscribe),
-        prop_oneof![Just("web"), Just("api")].prop_map(Unsubscribe),
+        (0..NAMES.len()).prop_map(|place| Subscribe(NAMES[place])),
+        (0..NAMES.len()).prop_map(|place| Unsubscribe(NAMES[place])),
         Just(Open),
         Just(Lose),
         (0..ENTRIES.len()).prop_map(|place| Answer("v", "n", ENTRIES[place])),
+        (0..CLUSTERS.len()).prop_map(|place| Clusters("v", "n", CLUSTERS[place])),
         (0_u64..20).prop_map(Wait),
     ]
 }
 
+/// Whether a response of this type must be answered.
+fn must_answer(client: &Client, step: &Step) -> bool {
+    match step {
+        Answer(..) => client.endpoints.is_requested() && !client.endpoints.is_idle(),
+        Clusters(..) => client.clusters.is_requested() && !client.clusters.is_idle(),
+        _ => false,
+    }
+}
+
 proptest! {
-    /// Whatever happens: each response on a stream is answered exactly once while anything is
-    /// subscribed to, no resource is accepted that has no endpoints, and no deadline stays behind.
+    /// Whatever happens: each response on a stream is answered exactly once while anything of its
+    /// type is subscribed to, no resource is accepted that has no endpoints, no subscription is
+    /// kept that nothing needs, and no deadline stays behind.
     #[test]
     fn every_response_is_answered_once(
         is_delta in any::<bool>(),
@@ -582,29 +656,30 @@ proptest! {
     ) {
         let mode = if is_delta { Mode::Incremental } else { Mode::StateOfTheWorld };
         let mut machine = Machine::new(mode);
-        let mut is_open = false;
         for step in &steps {
-            let is_idle = machine.client.is_idle();
+            let must_answer = must_answer(&machine.client, step);
             let mut out = machine.step(step);
-            if matches!(step, Answer(..)) {
+            if matches!(step, Answer(..) | Clusters(..)) {
                 // A NACK may wait.
                 machine.now += NACK_WAIT_MAX;
                 machine.client.poll(machine.now);
                 out.extend(machine.step(&Wait(0)));
             }
-            match step {
-                Open => is_open = true,
-                Lose => is_open = false,
-                _ => (),
-            }
-            let sent = out.iter().filter(|it| it.contains("nn")).count();
-            if matches!(step, Answer(..)) && is_open && !is_idle {
+            let is_about_clusters = matches!(step, Clusters(..));
+            let sent = out.iter().filter(|it| it.contains("nn"));
+            let sent = sent.filter(|it| it.starts_with("cds ") == is_about_clusters).count();
+            if must_answer {
                 prop_assert_eq!(sent, 1, "{:?}", out);
             }
-            prop_assert!(!out.iter().any(|it| it.ends_with("[]")), "{:?}", out);
+            prop_assert!(!out.iter().any(|it| it.contains("[]")), "{:?}", out);
             machine.client.poll(machine.now);
-            let is_ahead = machine.client.deadline().is_none_or(|at| at > machine.now);
-            prop_assert!(is_ahead);
+            let client = &machine.client;
+            prop_assert!(client.deadline().is_none_or(|at| at > machine.now));
+            let mut needed = client.named.clone();
+            needed.extend(client.routes.values().filter_map(Route::current).map(str::to_owned));
+            needed.extend(client.routes.values().filter_map(Route::end).map(str::to_owned));
+            prop_assert!(client.endpoints.names().eq(&needed), "{needed:?}");
+            prop_assert!(client.clusters.names().eq(client.routes.keys()));
         }
     }
 
@@ -616,6 +691,7 @@ proptest! {
         let mode = if is_delta { Mode::Incremental } else { Mode::StateOfTheWorld };
         let mut machine = Machine::new(mode);
         machine.step(&Subscribe("web"));
+        machine.step(&Subscribe("@web"));
         machine.step(&Open);
         let _ = machine.client.received(machine.now, bytes.into());
     }
