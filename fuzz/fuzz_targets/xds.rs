@@ -1,8 +1,9 @@
 //! What a control plane may send about endpoints and clusters: nothing panics, every response on a
 //! stream is answered once, and what comes out is within its bounds.
 //!
-//! The first byte chooses the variant of the protocol, and whether a cluster is followed as well. Then each message has a byte for what
-//! happens before it, two bytes for its length, and its content.
+//! The first byte chooses the variant of the protocol, and whether a cluster is followed as well.
+//! Then each message has a byte for what happens before it, two bytes for its length, and its
+//! content.
 
 #![no_main]
 

@@ -4,11 +4,12 @@
 //! weights of a tier are relative to each other: those of endpoints within a locality, and those of
 //! localities, if any has one.
 
+use crate::EDS_TYPE;
+use crate::content::{BadResource, Content, shown};
 use crate::messages::{
     ClusterLoadAssignment, DropOverload, Kind, LbEndpoint, LocalityLbEndpoints, Metadata, Policy,
     SocketAddress,
 };
-use crate::response::shown;
 use crate::wire;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -76,24 +77,14 @@ pub struct Endpoint {
     pub probe_port: Option<NonZeroU16>,
 }
 
-/// Why a resource cannot be used: the field, and what is wrong about it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct BadResource(String);
+impl Content for Assignment {
+    const TYPE: &'static str = EDS_TYPE;
+    const NOUN: &'static str = "resource";
+    const NAME_FIELD: &'static str = "cluster_name";
+    const IS_WHOLE: bool = false;
 
-impl BadResource {
-    pub(crate) fn new(field: &str, message: impl core::fmt::Display) -> Self {
-        Self(format!("{field} {message}"))
-    }
-
-    /// A mistake of the resource as a whole.
-    pub(crate) fn whole(error: &dyn core::fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-
-    /// The mistake of an assignment in this field of another resource.
-    pub(crate) fn within(self, field: &str) -> Self {
-        Self(format!("{field}: {}", self.0))
+    fn read(bytes: Bytes) -> Result<Self, BadResource> {
+        Self::read(bytes)
     }
 }
 

@@ -27,9 +27,10 @@ pub use facts::Facts;
 
 use crate::assignment::Assignment;
 use crate::cluster::{Cluster, ClusterEndpoints};
+use crate::content::shown;
 use crate::fleet_name::FleetName;
 use crate::node::Node;
-use crate::response::{shown, type_of};
+use crate::response::type_of;
 use crate::{CDS_TYPE, EDS_TYPE, messages};
 use bytes::Bytes;
 use core::time::Duration;
@@ -416,7 +417,8 @@ impl Client {
         Some(of_endpoints(resource, failure))
     }
 
-    /// The same, without one that was about a stream: the next stream is open by now.
+    /// The failure of the EDS resource that a cluster leads to, unless it was about a stream: the
+    /// next stream is open by now.
     fn failure_of_answer(&self, cluster: &str) -> Option<Failure> {
         let failure = self.failure_of_endpoints(cluster);
         failure.filter(|failure| failure.has_answered)

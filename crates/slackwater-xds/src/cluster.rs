@@ -4,9 +4,10 @@
 //! STATIC, which has them inside. A field that means something to a balancer and is not used makes
 //! a remark; a cluster whose endpoints cannot be found this way is a mistake.
 
-use crate::assignment::{Assignment, BadResource};
+use crate::CDS_TYPE;
+use crate::assignment::Assignment;
+use crate::content::{BadResource, Content, shown};
 use crate::messages::{self, ClusterKind, ConfigSpecifier};
-use crate::response::shown;
 use crate::wire;
 use bytes::Bytes;
 use prost::Message;
@@ -71,6 +72,17 @@ pub enum ClusterEndpoints {
     Resource(String),
     /// In the cluster itself.
     Inline(Arc<Assignment>),
+}
+
+impl Content for Cluster {
+    const TYPE: &'static str = CDS_TYPE;
+    const NOUN: &'static str = "cluster";
+    const NAME_FIELD: &'static str = "name";
+    const IS_WHOLE: bool = true;
+
+    fn read(bytes: Bytes) -> Result<Self, BadResource> {
+        Self::read(bytes)
+    }
 }
 
 impl Cluster {

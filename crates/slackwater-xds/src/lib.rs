@@ -28,6 +28,7 @@ pub mod backoff;
 pub mod bootstrap;
 pub mod client;
 pub mod cluster;
+mod content;
 mod fleet_name;
 pub mod frame;
 mod messages;
@@ -40,9 +41,9 @@ pub use backoff::Backoff;
 pub use bootstrap::Bootstrap;
 pub use client::{Client, Mode, Report};
 pub use cluster::{Cluster, ClusterEndpoints};
+pub use content::{BadResource, shown};
 pub use fleet_name::FleetName;
 pub use node::{Locality, Node};
-pub use response::shown;
 
 /// Type URL of the resources of EDS.
 pub const EDS_TYPE: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";

@@ -1,13 +1,11 @@
 //! Responses of both variants of the protocol in one form, with each mistake by its resource.
 
-use crate::assignment::{Assignment, BadResource};
-use crate::cluster::Cluster;
+use crate::content::{Content, shown};
 use crate::messages::{
     self, Any, DeltaDiscoveryResponse, DiscoveryResponse, NameAlone, Resource, ResourceError,
     ResponseHead,
 };
 use crate::wire;
-use crate::{CDS_TYPE, EDS_TYPE};
 use bytes::Bytes;
 use core::time::Duration;
 use prost::Message;
@@ -19,53 +17,12 @@ pub(crate) const RESOURCES_MAX: usize = 4096;
 /// The longest nonce or version, in bytes. Both are kept, and sent back whole.
 const TOKEN_BYTES_MAX: usize = 1024;
 
-/// The longest part of the control plane's own message that is shown, in characters.
-const MESSAGE_CHARS_MAX: usize = 300;
-
 /// The longest time to live, in seconds: 10,000 years, protobuf's own bound.
 const TTL_SECONDS_MAX: u64 = 315_576_000_000;
 
 /// Type URL of the wrapper that gives a resource of a state-of-the-world response a name, a version
 /// and a time to live.
 const WRAPPER_TYPE: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
-
-/// A type of resources.
-pub(crate) trait Content: Sized {
-    /// Its type URL.
-    const TYPE: &'static str;
-    /// What the log calls one resource.
-    const NOUN: &'static str;
-    /// The field with a resource's name.
-    const NAME_FIELD: &'static str;
-    /// Whether a response of the state of the world has all resources that exist, so that it
-    /// removes those that it leaves out.
-    const IS_WHOLE: bool;
-
-    /// Reads an encoded resource.
-    fn read(bytes: Bytes) -> Result<Self, BadResource>;
-}
-
-impl Content for Assignment {
-    const TYPE: &'static str = EDS_TYPE;
-    const NOUN: &'static str = "resource";
-    const NAME_FIELD: &'static str = "cluster_name";
-    const IS_WHOLE: bool = false;
-
-    fn read(bytes: Bytes) -> Result<Self, BadResource> {
-        Self::read(bytes)
-    }
-}
-
-impl Content for Cluster {
-    const TYPE: &'static str = CDS_TYPE;
-    const NOUN: &'static str = "cluster";
-    const NAME_FIELD: &'static str = "name";
-    const IS_WHOLE: bool = true;
-
-    fn read(bytes: Bytes) -> Result<Self, BadResource> {
-        Self::read(bytes)
-    }
-}
 
 /// A response with resources of one type.
 #[derive(Debug)]
@@ -284,12 +241,6 @@ impl<C: Content> Item<C> {
             content,
         }))
     }
-}
-
-/// The part of the control plane's own message that is shown: one line of bounded length.
-pub fn shown(message: &str) -> String {
-    let line = message.chars().filter(|it| !it.is_control());
-    line.take(MESSAGE_CHARS_MAX).collect()
 }
 
 fn span(duration: messages::Duration) -> Option<Duration> {

@@ -30,8 +30,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// control is a control plane of endpoints and clusters, which records the requests of its clients, and
-// misbehaves when it is told to.
+// control is a control plane of endpoints and clusters, which records the requests of its clients,
+// and misbehaves when it is told to.
 type control struct {
 	cache cache.SnapshotCache
 	// address is held until the end of the test, also while the plane is away.

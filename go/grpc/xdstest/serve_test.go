@@ -29,8 +29,8 @@ type proxy struct {
 	admin string
 }
 
-// startServe runs the Rust binary with a fleet of the control plane in a section [xds], or skips the
-// test. The fleet is named by the key xds or xds_cluster of its discovery.
+// startServe runs the Rust binary with a fleet of the control plane in a section [xds], or skips
+// the test. The fleet is named by the key xds or xds_cluster of its discovery.
 func startServe(t *testing.T, key, name, section string) *proxy {
 	t.Helper()
 	binary := os.Getenv("SLACKWATER_BIN")

@@ -4,8 +4,9 @@
 use super::requests::Outgoing;
 use super::subscription::{Event, Failure, Known, Subscription};
 use super::{MISSING_AFTER, Mode, NACK_WAIT, NACK_WAIT_MAX, joined};
+use crate::content::Content;
 use crate::messages;
-use crate::response::{Content, Item, RESOURCES_MAX, Response};
+use crate::response::{Item, RESOURCES_MAX, Response};
 use bytes::Bytes;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

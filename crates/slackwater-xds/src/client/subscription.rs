@@ -1,7 +1,7 @@
 //! What is known about a resource.
 
 use super::{CONFIRMED_AFTER, MISSING_AFTER, WHY_BYTES_MAX};
-use crate::response::Content;
+use crate::content::Content;
 use core::time::Duration;
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //! report is shown as the resource, its version and its ports. `{bad}` stands for the mistake of a
 //! bad resource.
 
-use super::Step::{self, Answer, Lose, Open, Subscribe, Unsubscribe, Wait};
+use super::machine::Step::{self, Answer, Lose, Open, Subscribe, Unsubscribe, Wait};
 
 /// Its name, and its steps with what comes out of each.
 pub(super) type Sequence = (&'static str, &'static [(Step, &'static [&'static str])]);
