@@ -9,13 +9,13 @@
 
 use core::time::Duration;
 use libfuzzer_sys::fuzz_target;
-use slackwater_xds::assignment::{
-    ENDPOINTS_MAX, TIER_MAX, WEIGHT_MAX, ZONE_BYTES_MAX,
-};
+use slackwater_xds::assignment::{ENDPOINTS_MAX, TIER_MAX, WEIGHT_MAX, ZONE_BYTES_MAX};
 use slackwater_xds::client::NACK_WAIT_MAX;
-use slackwater_xds::frame::{Frames, framed};
 use slackwater_xds::cluster::NAME_BYTES_MAX;
-use slackwater_xds::{Assignment, Client, Cluster, ClusterEndpoints, FleetName, Mode, Node, Report};
+use slackwater_xds::frame::{Frames, framed};
+use slackwater_xds::{
+    Assignment, Client, Cluster, ClusterEndpoints, FleetName, Mode, Node, Report,
+};
 use std::collections::BTreeSet;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -76,7 +76,10 @@ fuzz_target!(|bytes: &[u8]| {
         now += NACK_WAIT_MAX;
         client.poll(now);
         let sent = drain(&mut client);
-        assert!(sent as u64 >= answers, "{sent} requests for {answers} answers");
+        assert!(
+            sent as u64 >= answers,
+            "{sent} requests for {answers} answers"
+        );
     }
     assert_eq!(frames(&framed(bytes)), [bytes.to_vec()]);
     let _ = frames(bytes);

@@ -5,7 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // leadingTo is a cluster with its endpoints in a resource.
@@ -118,4 +122,38 @@ func runClusterLife(t *testing.T, delta bool) {
 	c.set(t, "7", map[string][]place{"web": {{port: 7007}}}, leadingTo(""))
 	c.start(t)
 	p.reaches(t, "", "7007 t0 w1")
+}
+
+// What a cluster has that serve does not do is in the log, and nothing is rejected for it.
+func TestServeRemarksOnCluster(t *testing.T) {
+	c := startControl(t, nil, "")
+	cluster := withEndpoints(place{port: 7001})
+	cluster.LbPolicy = clusterv3.Cluster_RING_HASH
+	cluster.LoadBalancingPolicy = &clusterv3.LoadBalancingPolicy{}
+	cluster.LbSubsetConfig = &clusterv3.Cluster_LbSubsetConfig{}
+	cluster.HealthChecks = []*corev3.HealthCheck{{}}
+	cluster.OutlierDetection = &clusterv3.OutlierDetection{}
+	cluster.CircuitBreakers = &clusterv3.CircuitBreakers{}
+	//lint:ignore SA1019 control planes set it
+	cluster.MaxRequestsPerConnection = wrapperspb.UInt32(7)
+	cluster.TransportSocket = &corev3.TransportSocket{}
+	cluster.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{{}}
+	cluster.TransportSocketMatcher = &matcherv3.Matcher{}
+	//lint:ignore SA1019 control planes set it
+	cluster.Http2ProtocolOptions = &corev3.Http2ProtocolOptions{}
+	cluster.TypedExtensionProtocolOptions = map[string]*anypb.Any{"http": {}}
+	cluster.UpstreamBindConfig = &corev3.BindConfig{}
+	cluster.LrsServer = ads()
+	c.set(t, "1", nil, cluster)
+	p := startServe(t, "xds_cluster", "web", fmt.Sprintf("server = \"http://%s\"\nnode.id = %q", c.address, node))
+	p.reaches(t, "", "7001 t0 w1")
+	for _, field := range []string{
+		"lb_policy RING_HASH", "load_balancing_policy", "lb_subset_config", "health_checks", "outlier_detection",
+		"circuit_breakers", "max_requests_per_connection", "transport_socket", "transport_socket_matches",
+		"transport_socket_matcher", "http2_protocol_options", "typed_extension_protocol_options",
+		"upstream_bind_config", "lrs_server",
+	} {
+		p.Logs(t, " "+field+" is not supported and ignored")
+	}
+	c.expects(t, true, "cds first web from client/", "cds ACK 1 web")
 }

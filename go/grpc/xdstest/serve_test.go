@@ -26,6 +26,7 @@ import (
 
 // proxy is a running slackwater serve whose fleet is that of a control plane.
 type proxy struct {
+	*process.Process
 	admin string
 }
 
@@ -54,7 +55,7 @@ transport = "none"
 		t.Fatal(err)
 	}
 	serve := process.Start(t, binary, "serve", "--config", file)
-	return &proxy{admin: serve.Admin(t)}
+	return &proxy{serve, serve.Admin(t)}
 }
 
 // discovery is the state of the fleet's source in serve's status.

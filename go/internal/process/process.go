@@ -114,11 +114,18 @@ func (p *Process) Admin(t testing.TB) string {
 // addressIn returns the word after a text of the log.
 func (p *Process) addressIn(t testing.TB, text string) string {
 	t.Helper()
+	word, _, _ := strings.Cut(p.Logs(t, text), " ")
+	return word
+}
+
+// Logs waits until a line of the log has a text, and returns what follows it in the line.
+func (p *Process) Logs(t testing.TB, text string) string {
+	t.Helper()
 	late := time.After(patience)
 	for {
-		found, grown, ended := p.find(text)
-		if found != "" {
-			return found
+		rest, found, grown, ended := p.find(text)
+		if found {
+			return rest
 		}
 		if ended {
 			t.Fatalf("slackwater ended without %q in its log", text)
@@ -131,16 +138,15 @@ func (p *Process) addressIn(t testing.TB, text string) string {
 	}
 }
 
-func (p *Process) find(text string) (found string, grown <-chan struct{}, ended bool) {
+func (p *Process) find(text string) (rest string, found bool, grown <-chan struct{}, ended bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for _, line := range p.lines {
-		if _, rest, ok := strings.Cut(line, text); ok {
-			word, _, _ := strings.Cut(rest, " ")
-			return word, p.grown, p.ended
+		if _, rest, found = strings.Cut(line, text); found {
+			return rest, true, p.grown, p.ended
 		}
 	}
-	return "", p.grown, p.ended
+	return "", false, p.grown, p.ended
 }
 
 // read keeps the lines of the log, until the program has ended.
