@@ -211,7 +211,7 @@ pub(super) const STATE_OF_THE_WORLD: &[Sequence] = &[
         ],
     ),
     (
-        "neither a heartbeat nor a rejected response removes clusters",
+        "neither a heartbeat nor a rejected response removes clusters, an empty one does",
         &[
             (Subscribe("@web"), &[]),
             (Open, &["cds v n web from us"]),
@@ -220,6 +220,7 @@ pub(super) const STATE_OF_THE_WORLD: &[Sequence] = &[
                 &["cds v1 na web", "cluster web 1 [80]"],
             ),
             (Clusters("1", "b", &["other!7"]), &["cds v1 nb web"]),
+            (Clusters("1", "b", &["other!7", "x>y"]), &["cds v1 nb web"]),
             (
                 Clusters("2", "c", &["*"]),
                 &[
@@ -231,6 +232,13 @@ pub(super) const STATE_OF_THE_WORLD: &[Sequence] = &[
                 &[
                     "cds v3 nd web",
                     "cluster web failed: the control plane reports: not for you (code 7)",
+                ],
+            ),
+            (
+                Clusters("4", "e", &[]),
+                &[
+                    "cds v4 ne web",
+                    "cluster web failed: the control plane has removed the cluster",
                 ],
             ),
         ],
@@ -287,6 +295,29 @@ pub(super) const STATE_OF_THE_WORLD: &[Sequence] = &[
             ),
             (Lose, &["cluster web failed: lost"]),
             (Open, &["cds v2 n web from us", "v n eds,two"]),
+        ],
+    ),
+    (
+        "the failure of a stream is over when the next one brings the cluster",
+        &[
+            (Subscribe("@web"), &[]),
+            (Open, &["cds v n web from us"]),
+            (
+                Clusters("1", "a", &["web>eds"]),
+                &["cds v1 na web", "v n eds"],
+            ),
+            (
+                Answer("7", "b", &["eds:80"]),
+                &["v7 nb eds", "cluster web 7 [80]"],
+            ),
+            (Lose, &[]),
+            (Lose, &["cluster web failed: lost"]),
+            (Open, &["cds v1 n web from us", "v7 n eds"]),
+            (
+                Clusters("2", "c", &["web>eds"]),
+                &["cds v2 nc web", "cluster web 7 [80]"],
+            ),
+            (Wait(2), &["cluster web 7 [80]"]),
         ],
     ),
     (
