@@ -36,7 +36,7 @@ func keyedEngine(t *testing.T, config string) (*engine, []string, []vectors.KeyL
 	}
 	// Agreement does not depend on the order in which endpoints become READY.
 	slices.Reverse(ready)
-	e.setReady(ready)
+	e.setReady(ready, nil)
 	return e, addresses, orders
 }
 

@@ -48,9 +48,13 @@ type Candidate struct {
 type Out struct {
 	// Endpoint is its address; if it has left since, the name of its replica.
 	Endpoint string `json:"endpoint"`
-	// Reason is "draining" or "unreachable".
+	// Reason is "disconnected" (it has no READY connection), "draining", "unreachable", or a state of
+	// its health, such as "ejected".
 	Reason string `json:"reason"`
 }
+
+// outDisconnected is the reason of endpoints that have lost their connection.
+const outDisconnected policy.OutReason = "disconnected"
 
 // String returns the pick in one line.
 func (p Pick) String() string {

@@ -100,8 +100,34 @@ func newTrial(t *testing.T, config string, children ...*fakePicker) *trial {
 			Picker: child, endpoint: &endpoint{name: string(rune('a' + i))},
 		})
 	}
-	e.setReady(trial.members)
+	e.setReady(trial.members, nil)
 	return trial
+}
+
+// replace makes a new engine, with the same endpoints, while the picker stays.
+func (tr *trial) replace(config string) {
+	tr.t.Helper()
+	parsed, err := parseConfig([]byte(config))
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	next, err := newEngine(parsed, newMetrics(tr.counts, "test:///servers"), true)
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	tr.t.Cleanup(next.close)
+	tr.engine.mu.Lock()
+	var ready []*endpointPicker
+	for _, member := range tr.members {
+		if id, known := tr.engine.fleet[member.endpoint]; known && tr.engine.members[id.Index()].isReady {
+			ready = append(ready, member)
+		}
+	}
+	tr.engine.mu.Unlock()
+	next.setReady(ready, nil)
+	next.takeOver(tr.engine)
+	tr.engine.close()
+	tr.engine = next
 }
 
 func (tr *trial) pick(ctx context.Context) balancer.PickResult {
@@ -167,13 +193,13 @@ func TestErrorOfTheChildGivesBackTheCharge(t *testing.T) {
 func TestNoEndpoints(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{})
 	result := tr.pick(t.Context())
-	tr.engine.setReady(nil)
+	tr.engine.setReady(nil, nil)
 	if _, err := tr.picker.Pick(balancer.PickInfo{Ctx: t.Context()}); err != balancer.ErrNoSubConnAvailable {
 		t.Errorf("error %v", err)
 	}
 	// The endpoint has left, and its call ends.
 	result.Done(balancer.DoneInfo{BytesSent: true, BytesReceived: true})
-	tr.engine.setReady(tr.members)
+	tr.engine.setReady(tr.members, nil)
 	if got := tr.inFlight(); got != 0 {
 		t.Errorf("%d in flight", got)
 	}
@@ -206,7 +232,7 @@ func TestEndpointThatComesAndGoes(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{}, &fakePicker{})
 	for range 100 {
 		tr.engine.remove(tr.members[1].endpoint)
-		tr.engine.setReady(tr.members)
+		tr.engine.setReady(tr.members, nil)
 	}
 	if got := len(tr.engine.members); got != 2 {
 		t.Errorf("the table has %d rows for 2 endpoints", got)
