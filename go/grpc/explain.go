@@ -111,16 +111,19 @@ type recorder struct {
 	next, count int
 }
 
-func newRecorder(size int) recorder {
-	r := recorder{picks: make([]pickMade, size)}
+// newRecorder makes a recorder with one place more than picks: that of the pick that is being made.
+func newRecorder(picks int) recorder {
+	if picks == 0 {
+		return recorder{}
+	}
+	r := recorder{picks: make([]pickMade, picks+1)}
 	for i := range r.picks {
 		r.picks[i].explanation = policy.NewExplanation()
 	}
 	return r
 }
 
-// explanation returns what the policy fills in for the next pick, or nil. Until the pick is
-// recorded, the oldest one is lost.
+// explanation returns what the policy fills in for the next pick, or nil.
 func (r *recorder) explanation() *policy.Explanation {
 	if len(r.picks) == 0 {
 		return nil
@@ -137,7 +140,7 @@ func (r *recorder) record(made pickMade) {
 	made.explanation = r.picks[r.next].explanation
 	r.picks[r.next] = made
 	r.next = (r.next + 1) % len(r.picks)
-	r.count = min(r.count+1, len(r.picks))
+	r.count = min(r.count+1, len(r.picks)-1)
 }
 
 // all yields the picks, the oldest first.

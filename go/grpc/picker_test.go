@@ -3,6 +3,7 @@ package slackwatergrpc
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -337,6 +338,23 @@ func TestLastPicksAreKept(t *testing.T) {
 	snapshot := channel.Snapshot()
 	if len(snapshot.Endpoints) != 2 || snapshot.Policy != policyDefault || snapshot.String()[0] != '{' {
 		t.Errorf("snapshot %v", snapshot)
+	}
+}
+
+// A pick that finds no endpoint does not take the place of the oldest one.
+func TestPicksWithoutAnEndpointAreNotKept(t *testing.T) {
+	tr := newTrial(t, `{"explain": 2, "probe": {"transport": "none"}}`, &fakePicker{}, &fakePicker{})
+	channel := &Channel{target: "test:///servers", engine: tr.engine}
+	for range 3 {
+		tr.pick(t.Context())
+	}
+	before := channel.Picks()
+	tr.engine.setReady(nil, endpointsOf(tr.members...))
+	if _, err := tr.picker.Pick(balancer.PickInfo{Ctx: t.Context()}); err == nil {
+		t.Fatal("picked")
+	}
+	if after := channel.Picks(); len(after) != 2 || !reflect.DeepEqual(after, before) {
+		t.Errorf("picks %v, and then %v", before, after)
 	}
 }
 
