@@ -101,7 +101,23 @@
 //
 // # Seeing what it does
 //
-// The policy records the metrics "grpc.lb.slackwater.*" with gRPC's experimental metrics. They are
-// off by default, and a stats handler such as that of OpenTelemetry enables them by name.
+// The policy records metrics with gRPC's experimental metrics. They are off by default, and a stats
+// handler such as that of OpenTelemetry enables each by its whole name. Each has the label
+// grpc.target, and grpc.lb.locality if that is enabled as an optional label:
+//   - grpc.lb.slackwater.picks counts picks, with the label grpc.lb.slackwater.reason: the rule that
+//     decided.
+//   - grpc.lb.slackwater.picks_unsent counts picks whose connection was lost before the call was
+//     sent.
+//   - grpc.lb.slackwater.probes_sent, grpc.lb.slackwater.probes_answered,
+//     grpc.lb.slackwater.probes_lost and grpc.lb.slackwater.probes_unsent count probes, and how they
+//     ended.
+//   - grpc.lb.slackwater.probe_duration is the time from a probe to its answer, in seconds.
+//   - grpc.lb.slackwater.endpoints is the number of endpoints with a READY connection.
+//
 // [Channels] returns the live channels with a [Snapshot] of each.
+//
+// # Versions
+//
+// This module and its parent, github.com/slackwater/slackwater/go, are released together, and this
+// one uses internal packages of the parent. Upgrade both to the same version.
 package slackwatergrpc

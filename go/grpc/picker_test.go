@@ -3,7 +3,10 @@ package slackwatergrpc
 import (
 	"context"
 	"errors"
+	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"sync"
 	"testing"
 
@@ -308,6 +311,26 @@ func TestMetrics(t *testing.T) {
 	tr.engine.remove(tr.members[0].endpoint)
 	if got := tr.counts.of("endpoints"); got != 1 {
 		t.Errorf("endpoints %d after one left", got)
+	}
+}
+
+// gRPC enables metrics by their names, so the documentation has all of them.
+func TestMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, metric := range []*estats.MetricDescriptor{
+		picksMetric.Descriptor(), picksUnsentMetric.Descriptor(), probesSentMetric.Descriptor(),
+		probesAnsweredMetric.Descriptor(), probesLostMetric.Descriptor(), probesUnsentMetric.Descriptor(),
+		replicasMetric.Descriptor(), probeDurationMetric.Descriptor(),
+	} {
+		names := slices.Concat([]string{metric.Name}, metric.Labels, metric.OptionalLabels)
+		for _, name := range names {
+			if !regexp.MustCompile(`[ \n]` + regexp.QuoteMeta(name) + `[ ,:\n]`).Match(text) {
+				t.Errorf("%s is not in doc.go", name)
+			}
+		}
 	}
 }
 
