@@ -97,7 +97,10 @@
 // gRPC's outlier detection and client-side health checking work above this policy. By default they
 // are off, and outlier detection looks at its counts every 10 s; health, above, counts each call.
 // gRPC's retries need [DialOptions] to avoid the endpoint of the failed attempt, since gRPC does
-// not tell a policy which calls are retries. gRPC-Go has no hedging.
+// not tell a policy which calls are retries.
+//
+// gRPC-Go implements no hedging. A [Hedger] sends late calls once more, of the methods that its user
+// names.
 //
 // # Seeing what it does
 //

@@ -114,8 +114,24 @@ func ExampleChannels() {
 	// Output: least_loaded chooses from 1
 }
 
+// A call of Check that is late goes to a second server as well, and the first answer is used.
+func ExampleHedger() {
+	hedger, err := slackwatergrpc.NewHedger(slackwatergrpc.HedgeOptions{
+		Methods: []string{grpc_health_v1.Health_Check_FullMethodName},
+		Budget:  0.02,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	cc, closeBoth := callOnce(`{}`, grpc.WithChainUnaryInterceptor(hedger.Intercept))
+	defer closeBoth()
+	// The delay is learned from the first 64 calls.
+	fmt.Println(cc.GetState(), hedger.Counts().Calls, hedger.Counts().Sent)
+	// Output: READY 1 0
+}
+
 // callOnce makes a call to a server, by this configuration.
-func callOnce(config string) (cc *grpc.ClientConn, closeBoth func()) {
+func callOnce(config string, options ...grpc.DialOption) (cc *grpc.ClientConn, closeBoth func()) {
 	server := grpc.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -123,10 +139,10 @@ func callOnce(config string) (cc *grpc.ClientConn, closeBoth func()) {
 		log.Fatal(err)
 	}
 	go server.Serve(listener)
-	cc, err = grpc.NewClient(listener.Addr().String(),
+	cc, err = grpc.NewClient(listener.Addr().String(), append(options,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"slackwater": `+config+`}]}`),
-	)
+	)...)
 	if err != nil {
 		log.Fatal(err)
 	}

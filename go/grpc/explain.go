@@ -16,6 +16,8 @@ type Pick struct {
 	Method string `json:"method"`
 	// Retry says that gRPC had tried the call elsewhere. It is known only with [DialOptions].
 	Retry bool `json:"retry,omitempty"`
+	// Hedge says that it was the hedge of a call: see [Hedger].
+	Hedge bool `json:"hedge,omitempty"`
 	// Endpoint is the address of the endpoint that was picked.
 	Endpoint string `json:"endpoint"`
 	// Reason is the rule that decided, such as "lowest_score".
@@ -62,6 +64,9 @@ func (p Pick) String() string {
 	fmt.Fprintf(&line, "%s %s -> %s (%s", p.Time.Format(time.RFC3339Nano), p.Method, p.Endpoint, p.Reason)
 	if p.Retry {
 		line.WriteString(", retry")
+	}
+	if p.Hedge {
+		line.WriteString(", hedge")
 	}
 	line.WriteString(")")
 	for _, c := range p.Candidates {
@@ -158,6 +163,7 @@ func (e *engine) describePickLocked(made *pickMade) Pick {
 		Time:       made.at,
 		Method:     made.method,
 		Retry:      made.attempt == policy.AttemptRetry,
+		Hedge:      made.attempt == policy.AttemptHedge,
 		Endpoint:   made.endpoint.describe(),
 		Reason:     made.reason.String(),
 		Considered: explained.Considered(),

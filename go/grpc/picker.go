@@ -40,6 +40,9 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return result, nil
 }
 
+// errNoHedge ends a hedge that is not sent.
+var errNoHedge = status.Error(codes.Unavailable, "slackwater: no other endpoint for a hedge")
+
 // pick chooses an endpoint and charges the choice.
 func (e *engine) pick(info balancer.PickInfo, call *call) (*attempt, *endpointPicker, error) {
 	key := e.keyOf(info.Ctx)
@@ -52,9 +55,13 @@ func (e *engine) pick(info balancer.PickInfo, call *call) (*attempt, *endpointPi
 	now := e.now()
 	e.query = policy.Query{Key: key}
 	if call != nil {
-		e.query.Avoid = call.triedOf(e)
+		e.query.Avoid = call.tried.of(e)
 	}
-	if len(e.query.Avoid) > 0 {
+	isHedge := call != nil && call.isHedge
+	switch {
+	case isHedge:
+		e.query.Attempt = policy.AttemptHedge
+	case len(e.query.Avoid) > 0:
 		e.query.Attempt = policy.AttemptRetry
 	}
 	attempted := e.query.Attempt
@@ -63,6 +70,10 @@ func (e *engine) pick(info balancer.PickInfo, call *call) (*attempt, *endpointPi
 	switch decision.Kind {
 	case policy.Picked:
 	case policy.NoReplica:
+		if isHedge {
+			e.release(now)
+			return nil, nil, errNoHedge
+		}
 		// Every READY endpoint has just left. The child reports that next, with a new picker.
 		e.release(now)
 		return nil, nil, balancer.ErrNoSubConnAvailable
@@ -98,18 +109,21 @@ func (e *engine) chooseLocked(now policy.Instant) policy.Decision {
 	explanation := e.records.explanation()
 	tried := e.query.Avoid
 	decision := e.policy.Choose(now, &e.query, e.draw, explanation)
-	if decision.Kind == policy.NoReplica && len(tried) > 0 {
+	isHedge := e.query.Attempt == policy.AttemptHedge
+	if decision.Kind == policy.NoReplica && len(tried) > 0 && !isHedge {
 		e.query.Avoid, tried = nil, nil
 		decision = e.policy.Choose(now, &e.query, e.draw, explanation)
 	}
 	if decision.Kind == policy.Picked && !e.isReadyLocked(decision.Pick.Ticket.Replica()) {
 		e.policy.HandleDone(now, decision.Pick.Ticket, policy.OutcomeDropped)
-		// Its probes have been triggered.
-		e.query.Attempt = policy.AttemptRetry
+		if !isHedge {
+			// Its probes have been triggered.
+			e.query.Attempt = policy.AttemptRetry
+		}
 		disconnected := e.disconnectedLocked()
 		e.query.Avoid = slices.Concat(tried, disconnected)
 		decision = e.policy.Choose(now, &e.query, e.draw, explanation)
-		if decision.Kind == policy.NoReplica && len(tried) > 0 {
+		if decision.Kind == policy.NoReplica && len(tried) > 0 && !isHedge {
 			e.query.Avoid = disconnected
 			decision = e.policy.Choose(now, &e.query, e.draw, explanation)
 		}

@@ -262,14 +262,14 @@ func TestRetriesAvoidTriedEndpoints(t *testing.T) {
 	// What was not sent was not tried.
 	ctx = withCall(t.Context(), true)
 	tr.pick(ctx).Done(balancer.DoneInfo{})
-	if got := callOf(ctx).tried; len(got) != 0 {
+	if got := callOf(ctx).tried.of(tr.engine); len(got) != 0 {
 		t.Errorf("tried %v", got)
 	}
 	// Another engine has other replicas.
 	other := newTrial(t, local, &fakePicker{})
 	ctx = withCall(t.Context(), true)
 	tr.pick(ctx).Done(failed)
-	if got := callOf(ctx).triedOf(other.engine); len(got) != 0 {
+	if got := callOf(ctx).tried.of(other.engine); len(got) != 0 {
 		t.Errorf("tried %v of another engine", got)
 	}
 }
