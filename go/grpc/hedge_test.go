@@ -359,30 +359,42 @@ func timed(t *testing.T, h *Hedger, first, hedge time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// The delay is learned from 64 calls on, and is their 95th percentile.
+// The delay is learned from 64 calls on, and is their 95th percentile, or a higher one if the budget
+// is lower.
 func TestDelayOfHedgesIsLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHedger(t, HedgeOptions{})
-		for i := range latenciesMin {
-			// One in sixteen takes 20 ms, the others 10 ms.
-			takes := 10 * time.Millisecond
-			if i%16 == 0 {
-				takes = 20 * time.Millisecond
-			}
-			if took := timed(t, h, takes, 0); took != takes {
-				t.Fatalf("call %d took %v", i, took)
-			}
-		}
-		if counts := h.Counts(); counts != (HedgeCounts{Calls: latenciesMin}) {
-			t.Errorf("counts %+v before the delay is known", counts)
-		}
-		if took := timed(t, h, time.Second, 5*time.Millisecond); took != 25*time.Millisecond {
-			t.Errorf("a late call took %v, want 25 ms", took)
-		}
-		if counts := h.Counts(); counts.Sent != 1 || counts.Won != 1 {
-			t.Errorf("counts %+v", counts)
-		}
+		testLearnedDelay(t, 0, 20*time.Millisecond)
+		testLearnedDelay(t, 0.2, 20*time.Millisecond)
+		testLearnedDelay(t, 0.01, 40*time.Millisecond)
 	})
+}
+
+func testLearnedDelay(t *testing.T, budget float64, delay time.Duration) {
+	t.Helper()
+	h := newHedger(t, HedgeOptions{Budget: budget})
+	for i := range latenciesMin {
+		// One in sixteen takes 20 ms, the first 40 ms, the others 10 ms.
+		takes := 10 * time.Millisecond
+		switch {
+		case i == 0:
+			takes = 40 * time.Millisecond
+		case i%16 == 0:
+			takes = 20 * time.Millisecond
+		}
+		if took := timed(t, h, takes, 0); took != takes {
+			t.Fatalf("call %d took %v", i, took)
+		}
+	}
+	if counts := h.Counts(); counts != (HedgeCounts{Calls: latenciesMin}) {
+		t.Errorf("counts %+v before the delay is known", counts)
+	}
+	want := delay + 5*time.Millisecond
+	if took := timed(t, h, time.Second, 5*time.Millisecond); took != want {
+		t.Errorf("with budget %v, a late call took %v, want %v", budget, took, want)
+	}
+	if counts := h.Counts(); counts.Sent != 1 || counts.Won != 1 {
+		t.Errorf("counts %+v", counts)
+	}
 }
 
 func TestBudgetOfHedges(t *testing.T) {
