@@ -73,11 +73,10 @@ var secrets sync.Map
 
 // RegisterKeySecret registers a secret under a name, to which a configuration refers with
 // key.secret: keys of calls are hashed with it, so that those who make calls cannot construct keys
-// that all belong to one endpoint. It needs [github.com/slackwater/slackwater/go/keys.SecretBytesMin] random bytes or more, the same
-// for all clients, and fails with fewer. So a service config, which may come from DNS, holds no
-// secret. Register secrets before channels are made; one that is registered later replaces one of
-// the same name for new channels. A nil secret removes the name, and a new channel that needs it
-// fails its calls.
+// that all belong to one endpoint. It needs 16 random bytes or more, the same for all clients,
+// and fails with fewer. So a service config, which may come from DNS, holds no secret. Register
+// secrets before channels are made; one that is registered later replaces one of the same name for
+// new channels. A nil secret removes the name, and a new channel that needs it fails its calls.
 func RegisterKeySecret(name string, secret []byte) error {
 	switch {
 	case secret == nil:
