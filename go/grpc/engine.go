@@ -65,8 +65,8 @@ type member struct {
 	// picker is the last one of a READY connection.
 	picker *endpointPicker
 	// isReady is false while the endpoint has no READY connection. It then stays in the fleet, so
-	// that health keeps its record: a server that loses its connection with each call would otherwise
-	// always be a new one.
+	// that health keeps its record: a server that loses its connection with each call would
+	// otherwise always be a new one.
 	isReady bool
 	latest  latestReports
 }
@@ -140,7 +140,8 @@ func (e *engine) close() {
 }
 
 // takeOver charges the calls that are in flight at the endpoints to this engine, too, as those of
-// the engine that it replaces. It is called once the endpoints are known, and before the first pick.
+// the engine that it replaces. It is called once the endpoints are known, and before the first
+// pick.
 func (e *engine) takeOver(from *engine) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -272,8 +273,8 @@ func (e *engine) disconnectLocked(now policy.Instant, id policy.ReplicaID) {
 // reconnectLocked puts a member back into the choice.
 func (e *engine) reconnectLocked(now policy.Instant, id policy.ReplicaID) {
 	// Another process may answer now, which may not even answer probes, so the policy forgets what
-	// the former one reported. Health does the same with a replica that comes back, and likewise not
-	// while calls are in flight there: a server may end a connection after its last call.
+	// the former one reported. Health does the same with a replica that comes back, and likewise
+	// not while calls are in flight there: a server may end a connection after its last call.
 	if e.policy.Fleet().InFlight(id) == 0 {
 		e.inner.Handle(now, policy.Event{Kind: policy.EventRemoved, Replica: id}, e.draw)
 		e.inner.Handle(now, policy.Event{Kind: policy.EventAdded, Replica: id}, e.draw)
@@ -366,7 +367,8 @@ func (e *engine) release(now policy.Instant) {
 		for _, probe := range due[:unsent] {
 			kind := policy.EventProbeUnsent
 			if probe.disconnected {
-				// As if it was refused. Probes that are not sent would look like an overload of the client.
+				// As if it was refused. Probes that are not sent would look like an overload of the
+				// client.
 				kind = policy.EventProbeLost
 			}
 			e.policy.Handle(now, policy.Event{Kind: kind, Probe: probe.probe.ID}, e.draw)

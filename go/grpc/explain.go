@@ -50,8 +50,8 @@ type Candidate struct {
 type Out struct {
 	// Endpoint is its address; if it has left since, the name of its replica.
 	Endpoint string `json:"endpoint"`
-	// Reason is "disconnected" (it has no READY connection), "draining", "unreachable", or a state of
-	// its health, such as "ejected".
+	// Reason is "disconnected" (it has no READY connection), "draining", "unreachable", or a state
+	// of its health, such as "ejected".
 	Reason string `json:"reason"`
 }
 

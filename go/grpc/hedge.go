@@ -35,8 +35,8 @@ const (
 
 // HedgeOptions are the settings of a [Hedger].
 type HedgeOptions struct {
-	// Methods are the full names of the methods that are hedged, such as "/search.Search/Query": only
-	// those whose calls may be executed twice without harm. At least one.
+	// Methods are the full names of the methods that are hedged, such as "/search.Search/Query":
+	// only those whose calls may be executed twice without harm. At least one.
 	Methods []string
 	// Delay is how long a call may be without an answer before it is late, and its hedge is sent.
 	// Default 0: the 95th percentile of the method's latest 512 latencies, or a higher one if the
@@ -53,8 +53,8 @@ type HedgeCounts struct {
 	Calls uint64
 	// Sent were the hedges, and Won those of them whose answer was used.
 	Sent, Won uint64
-	// WithheldBudget and WithheldSlow count how often a late call got no hedge because the budget was
-	// spent, and because more than half of the method's last 64 calls were late.
+	// WithheldBudget and WithheldSlow count how often a late call got no hedge because the budget
+	// was spent, and because more than half of the method's last 64 calls were late.
 	WithheldBudget, WithheldSlow uint64
 }
 
@@ -279,8 +279,8 @@ func (p *hedgedPair) mayHedge() bool {
 	return false
 }
 
-// endFirst notes the end of the first call, after which no hedge is sent. It returns nil, or what is
-// closed at the end of the hedge.
+// endFirst notes the end of the first call, after which no hedge is sent. It returns nil, or what
+// is closed at the end of the hedge.
 func (p *hedgedPair) endFirst() <-chan struct{} {
 	h := p.hedger
 	h.mu.Lock()

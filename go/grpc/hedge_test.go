@@ -359,8 +359,8 @@ func timed(t *testing.T, h *Hedger, first, hedge time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// The delay is learned from 64 calls on, and is their 95th percentile, or a higher one if the budget
-// is lower.
+// The delay is learned from 64 calls on, and is their 95th percentile, or a higher one if the
+// budget is lower.
 func TestDelayOfHedgesIsLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		testLearnedDelay(t, 0, 20*time.Millisecond)
@@ -408,8 +408,8 @@ func TestBudgetOfHedges(t *testing.T) {
 			}
 			timed(t, h, first, time.Second)
 		}
-		// One was saved, and each 20 calls up to the last late one pay for one. A late call without a
-		// hedge is looked at after 1 ms and 2 ms.
+		// One was saved, and each 20 calls up to the last late one pay for one. A late call without
+		// a hedge is looked at after 1 ms and 2 ms.
 		const sent = 1 + 598/20
 		want := HedgeCounts{Calls: 600, Sent: sent, WithheldBudget: 2 * (200 - sent)}
 		if counts := h.Counts(); counts != want {

@@ -39,7 +39,8 @@ func (c *client) inFlightAt(t *testing.T) map[string]uint32 {
 	return at
 }
 
-// A new configuration knows the calls in flight, also those that the one before the last has picked.
+// A new configuration knows the calls in flight, also those that the one before the last has
+// picked.
 func TestNewConfigurationKnowsTheCallsInFlight(t *testing.T) {
 	servers := []*server{serve(t, nil), serve(t, nil)}
 	endpoints := stateOfServers(servers).Endpoints
