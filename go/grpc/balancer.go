@@ -135,13 +135,8 @@ func (b *lb) useLocked(parsed *config) (*engine, error) {
 
 // replaceLocked makes next the engine, and returns the one that it replaces, or nil.
 func (b *lb) replaceLocked(next *engine) *engine {
-	replaced := b.engine
-	b.engine = next
-	if next.replaces = replaced; replaced != nil && replaced.replaces != nil {
-		// It has not taken over itself, and no picker uses it.
-		next.replaces = replaced.replaces
-	}
-	return replaced
+	next.replaces, b.engine = b.engine, next
+	return next.replaces
 }
 
 // settleLocked puts health around the policy once no endpoint is connecting for the first time, or
@@ -247,6 +242,10 @@ func (b *lb) takeOver(engine *engine) {
 	b.mu.Lock()
 	replaced := engine.replaces
 	engine.replaces = nil
+	for replaced != nil && replaced.replaces != nil {
+		// It has not taken over itself, and no picker uses it.
+		replaced = replaced.replaces
+	}
 	b.mu.Unlock()
 	if replaced != nil {
 		engine.takeOver(replaced)

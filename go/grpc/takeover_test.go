@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/interop/grpc_testing"
 )
 
@@ -132,5 +133,30 @@ func TestReplacedEnginePicksNoMore(t *testing.T) {
 	second.Done(answered)
 	if got := tr.inFlight(); got != 0 {
 		t.Errorf("%d in flight, want 0", got)
+	}
+}
+
+// An engine that is replaced before it has endpoints hands on what it would have taken over.
+func TestEngineWithoutEndpointsIsPassedOver(t *testing.T) {
+	b := &lb{channel: &Channel{}, metrics: newMetrics(newCounts(), "")}
+	var engines []*engine
+	for range 3 {
+		engines = append(engines, newTrial(t, local).engine)
+	}
+	picker := &endpointPicker{Picker: &fakePicker{}, endpoint: &endpoint{name: "a"}}
+	first, last := engines[0], engines[2]
+	first.setReady([]*endpointPicker{picker}, nil)
+	if _, _, err := first.pick(balancer.PickInfo{Ctx: t.Context()}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, engine := range engines {
+		b.replaceLocked(engine)
+	}
+	last.setReady([]*endpointPicker{picker}, nil)
+	b.takeOver(last)
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	if got := last.policy.Fleet().InFlight(last.fleet[picker.endpoint]); got != 1 {
+		t.Errorf("%d in flight, want 1", got)
 	}
 }
