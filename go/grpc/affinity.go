@@ -73,16 +73,21 @@ var secrets sync.Map
 
 // RegisterKeySecret registers a secret under a name, to which a configuration refers with
 // key.secret: keys of calls are hashed with it, so that those who make calls cannot construct keys
-// that all belong to one endpoint. It needs 16 random bytes or more, the same for all clients. So a
-// service config, which may come from DNS, holds no secret. Register secrets before channels are
-// made; one that is registered later replaces one of the same name for new channels. A nil secret
-// removes the name, and a new channel that needs it fails its calls.
-func RegisterKeySecret(name string, secret []byte) {
-	if secret == nil {
+// that all belong to one endpoint. It needs 16 random bytes or more, the same for all clients,
+// and fails with fewer. So a service config, which may come from DNS, holds no secret. Register
+// secrets before channels are made; one that is registered later replaces one of the same name for
+// new channels. A nil secret removes the name, and a new channel that needs it fails its calls.
+func RegisterKeySecret(name string, secret []byte) error {
+	switch {
+	case secret == nil:
 		secrets.Delete(name)
-		return
+		return nil
+	case len(secret) < affinity.SecretBytesMin:
+		return fmt.Errorf("slackwater: the secret %q has %d bytes: it needs %d or more",
+			name, len(secret), affinity.SecretBytesMin)
 	}
 	secrets.Store(name, affinity.NewSecretHasher(secret))
+	return nil
 }
 
 // hasher returns what hashes keys. It fails if the secret has been removed since.

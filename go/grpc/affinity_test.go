@@ -2,6 +2,7 @@ package slackwatergrpc
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -36,7 +37,7 @@ func keyedEngine(t *testing.T, config string) (*engine, []string, []vectors.KeyL
 	}
 	// Agreement does not depend on the order in which endpoints become READY.
 	slices.Reverse(ready)
-	e.setReady(ready)
+	e.setReady(ready, nil)
 	return e, addresses, orders
 }
 
@@ -80,9 +81,28 @@ func TestCallsWithoutAKeyGoAnywhere(t *testing.T) {
 	}
 }
 
+// registerSecret registers a secret until the end of a test.
+func registerSecret(t *testing.T, name string) {
+	t.Helper()
+	if err := RegisterKeySecret(name, []byte("sixteen bytes or")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = RegisterKeySecret(name, nil) })
+}
+
+func TestSecretsThatCanBeGuessed(t *testing.T) {
+	for _, secret := range []string{"", "fifteen bytes o"} {
+		if err := RegisterKeySecret("weak", []byte(secret)); err == nil {
+			t.Errorf("a secret of %d bytes is accepted", len(secret))
+		}
+	}
+	if _, known := secrets.Load("weak"); known {
+		t.Error("it is registered")
+	}
+}
+
 func TestSecretChangesHomes(t *testing.T) {
-	RegisterKeySecret("own", []byte("sixteen bytes or"))
-	t.Cleanup(func() { RegisterKeySecret("own", nil) })
+	registerSecret(t, "own")
 	e, addresses, orders := keyedEngine(t,
 		`{"probe": {"transport": "none"}, "key": {"metadata": "x-user", "secret": "own"}}`)
 	moved := 0
@@ -98,10 +118,9 @@ func TestSecretChangesHomes(t *testing.T) {
 
 // A channel whose secret is gone does not go on with keys that anyone can construct.
 func TestSecretThatIsRemoved(t *testing.T) {
-	RegisterKeySecret("short-lived", []byte("sixteen bytes or"))
+	registerSecret(t, "short-lived")
 	parsed, err := parseConfig([]byte(`{"key": {"metadata": "x-user", "secret": "short-lived"}}`))
-	RegisterKeySecret("short-lived", nil)
-	if err != nil {
+	if err := errors.Join(err, RegisterKeySecret("short-lived", nil)); err != nil {
 		t.Fatal(err)
 	}
 	if e, err := newEngine(parsed, newMetrics(newCounts(), ""), true); err == nil {

@@ -130,9 +130,13 @@ func (b *lb) useLocked(parsed *config) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	replaced := b.engine
-	b.engine = next
-	return replaced, nil
+	return b.replaceLocked(next), nil
+}
+
+// replaceLocked makes next the engine, and returns the one that it replaces, or nil.
+func (b *lb) replaceLocked(next *engine) *engine {
+	next.replaces, b.engine = b.engine, next
+	return next.replaces
 }
 
 // settleLocked puts health around the policy once no endpoint is connecting for the first time, or
@@ -166,8 +170,7 @@ func (b *lb) settleLocked(children []endpointsharding.ChildState, ready int) *en
 		logger.Errorf("health is off: %v", err)
 		return nil
 	}
-	replaced := b.engine
-	b.engine = next
+	replaced := b.replaceLocked(next)
 	b.channel.update(b.channel.Locality(), next)
 	return replaced
 }
@@ -194,10 +197,16 @@ func (b *lb) UpdateState(state balancer.State) {
 func (b *lb) update(state balancer.State) {
 	children := endpointsharding.ChildStatesFromPicker(state.Picker)
 	ready := make([]*endpointPicker, 0, len(children))
+	var others []*endpoint
 	for _, child := range children {
 		picker, ok := child.State.Picker.(*endpointPicker)
-		if ok && child.State.ConnectivityState == connectivity.Ready {
+		switch {
+		case !ok:
+			// It has not reported any state yet.
+		case child.State.ConnectivityState == connectivity.Ready:
 			ready = append(ready, picker)
+		default:
+			others = append(others, picker.endpoint)
 		}
 	}
 	b.mu.Lock()
@@ -210,7 +219,8 @@ func (b *lb) update(state balancer.State) {
 	engine := b.engine
 	b.mu.Unlock()
 	if engine != nil {
-		engine.setReady(ready)
+		engine.setReady(ready, others)
+		b.takeOver(engine)
 	}
 	if replaced != nil {
 		defer replaced.close()
@@ -225,6 +235,21 @@ func (b *lb) update(state balancer.State) {
 		// A new picker each time, because calls that wait for one pick again.
 		Picker: &picker{engine: engine},
 	})
+}
+
+// takeOver lets an engine take over from the one that it replaces. Its caller holds updating.
+func (b *lb) takeOver(engine *engine) {
+	b.mu.Lock()
+	replaced := engine.replaces
+	engine.replaces = nil
+	for replaced != nil && replaced.replaces != nil {
+		// It has not taken over itself, and no picker uses it.
+		replaced = replaced.replaces
+	}
+	b.mu.Unlock()
+	if replaced != nil {
+		engine.takeOver(replaced)
+	}
 }
 
 func (b *lb) ResolverError(err error) { b.child.ResolverError(err) }

@@ -44,7 +44,7 @@ func BenchmarkPick(b *testing.B) {
 			for range 16 {
 				ready = append(ready, &endpointPicker{Picker: readyPicker{}, endpoint: &endpoint{}})
 			}
-			e.setReady(ready)
+			e.setReady(ready, nil)
 			p := &picker{engine: e}
 			info := balancer.PickInfo{FullMethodName: "/test/Call", Ctx: b.Context()}
 			b.ReportAllocs()

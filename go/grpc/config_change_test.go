@@ -201,6 +201,20 @@ func (c *client) resolverReady() (ready bool) {
 	return c.resolver.CC() != nil
 }
 
+// A key without a name signs nothing: a configuration without probe.key does not mean it.
+func TestKeyWithoutAName(t *testing.T) {
+	key, err := probe.NewKey([]byte("sixteen bytes or"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	RegisterKey("", key)
+	t.Cleanup(func() { RegisterKey("", nil) })
+	e := newTrial(t, `{"probe": {"transport": "http"}}`).engine
+	if e.transport.(*httpTransport).client.Key != nil {
+		t.Error("probes are signed")
+	}
+}
+
 // A channel whose key is gone does not go on with probes that are not signed.
 func TestKeyThatIsRemoved(t *testing.T) {
 	key, err := probe.NewKey([]byte("a secret of at least thirty-two bytes"))

@@ -18,11 +18,8 @@ func TestParseConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	RegisterKey("probes", key)
-	RegisterKeySecret("affinity", []byte("sixteen bytes or"))
-	t.Cleanup(func() {
-		RegisterKey("probes", nil)
-		RegisterKeySecret("affinity", nil)
-	})
+	registerSecret(t, "affinity")
+	t.Cleanup(func() { RegisterKey("probes", nil) })
 
 	with := func(change func(*config)) *config {
 		c := defaultConfig()

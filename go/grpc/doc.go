@@ -94,14 +94,42 @@
 // and not a failure. Failed calls are no samples of latency, so a server that fails fast does not
 // look fast.
 //
+// A call that fails within the client shows nothing about an endpoint: one that the client's own
+// credentials refuse, or whose message is larger than the client may send. Credentials that fail
+// with UNAVAILABLE look like a connection that is lost, and a response that is larger than the
+// client may receive like a server that is exhausted, so both count as failed.
+//
+// An endpoint that loses its connection gets no calls until it is READY again. It keeps the record
+// of its health until the resolver no longer returns it, so that one that crashes with each call is
+// ejected.
+//
 // gRPC's outlier detection and client-side health checking work above this policy. By default they
 // are off, and outlier detection looks at its counts every 10 s; health, above, counts each call.
 // gRPC's retries need [DialOptions] to avoid the endpoint of the failed attempt, since gRPC does
-// not tell a policy which calls are retries. gRPC-Go has no hedging.
+// not tell a policy which calls are retries.
+//
+// gRPC-Go implements no hedging. A [Hedger] sends late calls once more, if they are of the methods
+// that its user names.
 //
 // # Seeing what it does
 //
-// The policy records the metrics "grpc.lb.slackwater.*" with gRPC's experimental metrics. They are
-// off by default, and a stats handler such as that of OpenTelemetry enables them by name.
+// The policy records metrics with gRPC's experimental metrics. They are off by default, and a stats
+// handler such as that of OpenTelemetry enables each by its whole name. Each has the label
+// grpc.target, and grpc.lb.locality if that is enabled as an optional label:
+//   - grpc.lb.slackwater.picks counts picks, with the label grpc.lb.slackwater.reason: the rule
+//     that decided.
+//   - grpc.lb.slackwater.picks_unsent counts picks whose connection was lost before the call was
+//     sent.
+//   - grpc.lb.slackwater.probes_sent, grpc.lb.slackwater.probes_answered,
+//     grpc.lb.slackwater.probes_lost and grpc.lb.slackwater.probes_unsent count probes, and how
+//     they ended.
+//   - grpc.lb.slackwater.probe_duration is the time from a probe to its answer, in seconds.
+//   - grpc.lb.slackwater.endpoints is the number of endpoints with a READY connection.
+//
 // [Channels] returns the live channels with a [Snapshot] of each.
+//
+// # Versions
+//
+// This module and its parent, github.com/slackwater/slackwater/go, are released together, and this
+// one uses internal packages of the parent. Upgrade both to the same version.
 package slackwatergrpc

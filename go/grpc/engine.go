@@ -14,7 +14,7 @@ import (
 
 // engine drives one policy value: it serializes all calls to it, keeps its fleet and its timer, and
 // sends its probes. A change of the configuration makes a new engine. Calls end in the engine that
-// picked for them.
+// picked for them, and in those that have replaced it since: see takeOver.
 type engine struct {
 	config    *config
 	metrics   *metrics
@@ -25,11 +25,17 @@ type engine struct {
 	// hasher hashes the keys of calls.
 	hasher affinity.Hasher
 
-	// mu is a leaf: no other lock is taken under it, but for that of an endpoint, for display.
+	// replaces is the engine that this one replaces, until it has taken over. lb.mu guards it.
+	replaces *engine
+
+	// mu is a leaf: no other lock is taken under it, but for that of an endpoint, for display, and
+	// that of next.
 	mu     sync.Mutex
 	policy policy.Policy
-	ids    policy.ReplicaIDs
-	// fleet are the READY endpoints.
+	// inner is the policy inside of health and keys. It may be policy itself.
+	inner policy.Policy
+	ids   policy.ReplicaIDs
+	// fleet are the endpoints that have been READY and that the resolver still returns.
 	fleet map[*endpoint]policy.ReplicaID
 	// members has the replicas by the index of their ID.
 	members []member
@@ -42,6 +48,10 @@ type engine struct {
 	timerAt  policy.Instant
 	timerSet bool
 	closed   bool
+	// next is the engine that has replaced this one.
+	next *engine
+	// inherited has a ticket for each call in flight that an earlier engine picked.
+	inherited map[*endpoint][]policy.Ticket
 	// spared counts probes that were answered by the report of a response, and not sent.
 	spared uint64
 	// counted are the counters that the metrics have.
@@ -49,11 +59,16 @@ type engine struct {
 	records recorder
 }
 
-// member is a READY endpoint.
+// member is an endpoint of the fleet.
 type member struct {
-	id     policy.ReplicaID
+	id policy.ReplicaID
+	// picker is the last one of a READY connection.
 	picker *endpointPicker
-	latest latestReports
+	// isReady is false while the endpoint has no READY connection. It then stays in the fleet, so
+	// that health keeps its record: a server that loses its connection with each call would
+	// otherwise always be a new one.
+	isReady bool
+	latest  latestReports
 }
 
 // draws are random draws from Go's own generator, which needs no lock.
@@ -71,18 +86,20 @@ const timerMin = 100 * time.Microsecond
 // newEngine makes an engine without endpoints. If guarded, health is around its policy, unless the
 // configuration turns it off.
 func newEngine(config *config, metrics *metrics, guarded bool) (*engine, error) {
-	p, err := newPolicy(config, guarded)
+	p, inner, err := newPolicy(config, guarded)
 	if err != nil {
 		return nil, err
 	}
 	e := &engine{
-		config:  config,
-		metrics: metrics,
-		started: time.Now(),
-		draw:    newDraw(),
-		policy:  p,
-		fleet:   map[*endpoint]policy.ReplicaID{},
-		records: newRecorder(int(config.explain)),
+		config:    config,
+		metrics:   metrics,
+		started:   time.Now(),
+		draw:      newDraw(),
+		policy:    p,
+		inner:     inner,
+		fleet:     map[*endpoint]policy.ReplicaID{},
+		inherited: map[*endpoint][]policy.Ticket{},
+		records:   newRecorder(int(config.explain)),
 	}
 	if e.hasher, err = config.key.hasher(); err != nil {
 		return nil, err
@@ -97,17 +114,20 @@ func newEngine(config *config, metrics *metrics, guarded bool) (*engine, error) 
 	return e, nil
 }
 
-// newPolicy makes the policy. Without health around it, a server that fails fast has few calls in
-// flight and gets most calls.
-func newPolicy(config *config, guarded bool) (policy.Policy, error) {
-	p, err := policy.New(config.policy, config.settings)
-	if err == nil && guarded && config.health != healthOff {
-		p, err = health.Guard(p, health.StandardSettings())
+// newPolicy makes the policy, and returns what is inside of health and keys, too. Without health
+// around it, a server that fails fast has few calls in flight and gets most calls.
+func newPolicy(config *config, guarded bool) (outer, inner policy.Policy, err error) {
+	if inner, err = policy.New(config.policy, config.settings); err != nil {
+		return nil, nil, err
 	}
-	if err != nil {
-		return nil, err
+	outer = inner
+	if guarded && config.health != healthOff {
+		if outer, err = health.Guard(inner, health.StandardSettings()); err != nil {
+			return nil, nil, err
+		}
 	}
-	return config.key.wrap(p)
+	outer, err = config.key.wrap(outer)
+	return outer, inner, err
 }
 
 // close ends probing. Calls that the engine picked may still end.
@@ -119,28 +139,94 @@ func (e *engine) close() {
 	e.transport.close()
 }
 
+// takeOver charges the calls that are in flight at the endpoints to this engine, too, as those of
+// the engine that it replaces. It is called once the endpoints are known, and before the first
+// pick.
+func (e *engine) takeOver(from *engine) {
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	e.mu.Lock()
+	from.next = e
+	now := e.now()
+	for endpoint, id := range from.fleet {
+		replica, known := e.fleet[endpoint]
+		if !known {
+			continue
+		}
+		// A retry triggers no probes.
+		e.query = policy.Query{Attempt: policy.AttemptRetry, Pinned: policy.Some(replica)}
+		for range from.policy.Fleet().InFlight(id) {
+			decision := e.policy.Choose(now, &e.query, e.draw, nil)
+			if decision.Kind == policy.Picked {
+				e.inherited[endpoint] = append(e.inherited[endpoint], decision.Pick.Ticket)
+			}
+		}
+	}
+	e.query = policy.Query{}
+	e.release(now)
+}
+
+// endInherited ends a call at an endpoint that an earlier engine picked, here and in the engines
+// after this one. All such calls at an endpoint are alike.
+func (e *engine) endInherited(endpoint *endpoint) {
+	e.mu.Lock()
+	tickets := e.inherited[endpoint]
+	last := len(tickets) - 1
+	if last < 0 {
+		e.mu.Unlock()
+		return
+	}
+	ticket := tickets[last]
+	if e.inherited[endpoint] = tickets[:last]; last == 0 {
+		delete(e.inherited, endpoint)
+	}
+	now := e.now()
+	// How it went is not known here.
+	e.policy.HandleDone(now, ticket, policy.OutcomeDropped)
+	next := e.nextWithLocked(endpoint, ticket.Replica())
+	e.release(now)
+	if next != nil {
+		next.endInherited(endpoint)
+	}
+}
+
+// nextWithLocked returns the engine that has taken over the calls of an endpoint's replica, or nil.
+func (e *engine) nextWithLocked(endpoint *endpoint, replica policy.ReplicaID) *engine {
+	if e.fleet[endpoint] != replica {
+		// It had left, and perhaps come back under another name.
+		return nil
+	}
+	return e.next
+}
+
 // timeOf returns the time of an instant of the policy's clock.
 func (e *engine) timeOf(at policy.Instant) time.Time { return e.started.Add(at.Since(0)) }
 
 func (e *engine) now() policy.Instant { return policy.Instant(time.Since(e.started)) }
 
-// setReady makes the fleet equal to the READY endpoints.
-func (e *engine) setReady(ready []*endpointPicker) {
+// setReady takes in which endpoints are READY, and which others the resolver returns.
+func (e *engine) setReady(ready []*endpointPicker, others []*endpoint) {
 	e.mu.Lock()
 	now := e.now()
-	kept := make(map[*endpoint]bool, len(ready))
-	for _, picker := range ready {
-		kept[picker.endpoint] = true
+	isReady := make(map[*endpoint]bool, len(ready)+len(others))
+	for _, endpoint := range others {
+		isReady[endpoint] = false
 	}
-	for endpoint := range e.fleet {
-		if !kept[endpoint] {
+	for _, picker := range ready {
+		isReady[picker.endpoint] = true
+	}
+	for endpoint, id := range e.fleet {
+		switch ready, listed := isReady[endpoint]; {
+		case !listed:
 			e.removeLocked(now, endpoint)
+		case !ready:
+			e.disconnectLocked(now, id)
 		}
 	}
 	for _, picker := range ready {
 		e.addLocked(now, picker)
 	}
-	replicas := len(e.fleet)
+	replicas := e.readyLocked()
 	e.release(now)
 	e.metrics.setReplicas(replicas)
 }
@@ -158,15 +244,53 @@ func (e *engine) addLocked(now policy.Instant, picker *endpointPicker) {
 			e.members = append(e.members, member{})
 		}
 	}
+	m := &e.members[id.Index()]
+	wasReady := m.isReady
 	// The child may have a new picker for a new connection.
-	e.members[id.Index()] = member{id: id, picker: picker}
-	if !known {
+	*m = member{id: id, picker: picker, isReady: true}
+	switch {
+	case !known:
 		e.policy.Handle(now, policy.Event{Kind: policy.EventAdded, Replica: id}, e.draw)
 		identity := affinity.IdentityOf(picker.endpoint.describe(), 0)
 		e.policy.Handle(now, policy.Event{
 			Kind: policy.EventIdentified, Replica: id, Identity: identity,
 		}, e.draw)
+	case !wasReady:
+		e.reconnectLocked(now, id)
 	}
+}
+
+// disconnectLocked takes a member out of the choice until it is READY again.
+func (e *engine) disconnectLocked(now policy.Instant, id policy.ReplicaID) {
+	m := &e.members[id.Index()]
+	if !m.isReady {
+		return
+	}
+	m.isReady, m.latest = false, latestReports{}
+	e.policy.Handle(now, policy.Event{Kind: policy.EventAvailable, Replica: id}, e.draw)
+}
+
+// reconnectLocked puts a member back into the choice.
+func (e *engine) reconnectLocked(now policy.Instant, id policy.ReplicaID) {
+	// Another process may answer now, which may not even answer probes, so the policy forgets what
+	// the former one reported. Health does the same with a replica that comes back, and likewise
+	// not while calls are in flight there: a server may end a connection after its last call.
+	if e.policy.Fleet().InFlight(id) == 0 {
+		e.inner.Handle(now, policy.Event{Kind: policy.EventRemoved, Replica: id}, e.draw)
+		e.inner.Handle(now, policy.Event{Kind: policy.EventAdded, Replica: id}, e.draw)
+	}
+	// Health does not pass this on while the endpoint is ejected.
+	e.policy.Handle(now, policy.Event{Kind: policy.EventAvailable, Replica: id, Flag: true}, e.draw)
+}
+
+// readyLocked returns how many endpoints are READY.
+func (e *engine) readyLocked() (ready int) {
+	for _, id := range e.fleet {
+		if e.members[id.Index()].isReady {
+			ready++
+		}
+	}
+	return ready
 }
 
 // remove removes an endpoint that is gone. Its calls in flight end as they would have.
@@ -174,7 +298,7 @@ func (e *engine) remove(endpoint *endpoint) {
 	e.mu.Lock()
 	now := e.now()
 	e.removeLocked(now, endpoint)
-	replicas := len(e.fleet)
+	replicas := e.readyLocked()
 	e.release(now)
 	e.metrics.setReplicas(replicas)
 }
@@ -241,15 +365,24 @@ func (e *engine) release(now policy.Instant) {
 		e.mu.Lock()
 		now = e.now()
 		for _, probe := range due[:unsent] {
-			e.policy.Handle(now, policy.Event{Kind: policy.EventProbeUnsent, Probe: probe.probe.ID}, e.draw)
+			kind := policy.EventProbeUnsent
+			if probe.disconnected {
+				// As if it was refused. Probes that are not sent would look like an overload of the
+				// client.
+				kind = policy.EventProbeLost
+			}
+			e.policy.Handle(now, policy.Event{Kind: kind, Probe: probe.probe.ID}, e.draw)
 		}
 	}
 }
 
-// dueProbe is a probe to send, and the endpoint to send it to.
+// dueProbe is a probe to send.
 type dueProbe struct {
+	// endpoint is where to send it, or nil if that is not possible.
 	endpoint *endpoint
-	probe    policy.Probe
+	// disconnected says that the endpoint is not READY.
+	disconnected bool
+	probe        policy.Probe
 }
 
 // dueLocked collects probes until there are none, or until the batch is full.
@@ -267,7 +400,9 @@ func (e *engine) dueLocked(now policy.Instant, due []dueProbe) []dueProbe {
 			if e.spareLocked(now, probe.ID, m) {
 				continue
 			}
-			next.endpoint = m.picker.endpoint
+			if next.disconnected = !m.isReady; m.isReady {
+				next.endpoint = m.picker.endpoint
+			}
 		}
 		due = append(due, next)
 	}
@@ -298,11 +433,14 @@ func (e *engine) carriedLocked(now policy.Instant, replica policy.ReplicaID, rep
 	e.policy.Handle(now, event, e.draw)
 }
 
-// countersLocked returns the policy's counters, without probes that were spared.
+// countersLocked returns the policy's counters, without probes that were spared and calls that were
+// taken over.
 func (e *engine) countersLocked() policy.Counters {
 	counters := e.policy.Counters()
 	counters.ProbesSent -= e.spared
 	counters.ProbesAnswered -= e.spared
+	// Nothing else is pinned.
+	counters.Picks[policy.ReasonPinned] = 0
 	return counters
 }
 

@@ -93,16 +93,62 @@ func Example_key() {
 
 // What the latest picks of a target were made from. The configuration has to keep them.
 func ExampleExplain() {
-	for _, pick := range slackwatergrpc.Explain("dns:///search.example:50051") {
-		fmt.Println(pick)
+	cc, closeBoth := callOnce(`{"explain": 64}`)
+	defer closeBoth()
+	for _, pick := range slackwatergrpc.Explain(cc.CanonicalTarget()) {
+		fmt.Println(pick.Method, "had", pick.Considered, "endpoint to choose from")
 	}
-	// Output:
+	// Output: /grpc.health.v1.Health/Check had 1 endpoint to choose from
 }
 
-// The state of all channels, as JSON.
+// The state of all channels. Printed as a whole, a snapshot is JSON.
 func ExampleChannels() {
+	cc, closeBoth := callOnce(`{"policy": "least_loaded"}`)
+	defer closeBoth()
 	for _, channel := range slackwatergrpc.Channels() {
-		fmt.Println(channel.Snapshot())
+		if channel.Target() == cc.CanonicalTarget() {
+			snapshot := channel.Snapshot()
+			fmt.Println(snapshot.Policy, "chooses from", len(snapshot.Endpoints))
+		}
 	}
-	// Output:
+	// Output: least_loaded chooses from 1
+}
+
+// A call of Check that is late goes to a second server as well, and the first answer is used.
+func ExampleHedger() {
+	hedger, err := slackwatergrpc.NewHedger(slackwatergrpc.HedgeOptions{
+		Methods: []string{grpc_health_v1.Health_Check_FullMethodName},
+		Budget:  0.02,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	cc, closeBoth := callOnce(`{}`, grpc.WithChainUnaryInterceptor(hedger.Intercept))
+	defer closeBoth()
+	// The delay is learned from the first 64 calls.
+	fmt.Println(cc.GetState(), hedger.Counts().Calls, hedger.Counts().Sent)
+	// Output: READY 1 0
+}
+
+// callOnce makes a call to a server, by this configuration.
+func callOnce(config string, options ...grpc.DialOption) (cc *grpc.ClientConn, closeBoth func()) {
+	server := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go server.Serve(listener)
+	cc, err = grpc.NewClient(listener.Addr().String(), append(options,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"slackwater": `+config+`}]}`),
+	)...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	check := &grpc_health_v1.HealthCheckRequest{}
+	if _, err := grpc_health_v1.NewHealthClient(cc).Check(context.Background(), check); err != nil {
+		log.Fatal(err)
+	}
+	return cc, func() { _ = cc.Close(); server.Stop() }
 }

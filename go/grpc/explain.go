@@ -16,6 +16,8 @@ type Pick struct {
 	Method string `json:"method"`
 	// Retry says that gRPC had tried the call elsewhere. It is known only with [DialOptions].
 	Retry bool `json:"retry,omitempty"`
+	// Hedge says that it was the hedge of a call: see [Hedger].
+	Hedge bool `json:"hedge,omitempty"`
 	// Endpoint is the address of the endpoint that was picked.
 	Endpoint string `json:"endpoint"`
 	// Reason is the rule that decided, such as "lowest_score".
@@ -48,9 +50,13 @@ type Candidate struct {
 type Out struct {
 	// Endpoint is its address; if it has left since, the name of its replica.
 	Endpoint string `json:"endpoint"`
-	// Reason is "draining" or "unreachable".
+	// Reason is "disconnected" (it has no READY connection), "draining", "unreachable", or a state
+	// of its health, such as "ejected".
 	Reason string `json:"reason"`
 }
+
+// outDisconnected is the reason of endpoints that have lost their connection.
+const outDisconnected policy.OutReason = "disconnected"
 
 // String returns the pick in one line.
 func (p Pick) String() string {
@@ -58,6 +64,9 @@ func (p Pick) String() string {
 	fmt.Fprintf(&line, "%s %s -> %s (%s", p.Time.Format(time.RFC3339Nano), p.Method, p.Endpoint, p.Reason)
 	if p.Retry {
 		line.WriteString(", retry")
+	}
+	if p.Hedge {
+		line.WriteString(", hedge")
 	}
 	line.WriteString(")")
 	for _, c := range p.Candidates {
@@ -107,16 +116,19 @@ type recorder struct {
 	next, count int
 }
 
-func newRecorder(size int) recorder {
-	r := recorder{picks: make([]pickMade, size)}
+// newRecorder makes a recorder with one place more than picks: that of the pick that is being made.
+func newRecorder(picks int) recorder {
+	if picks == 0 {
+		return recorder{}
+	}
+	r := recorder{picks: make([]pickMade, picks+1)}
 	for i := range r.picks {
 		r.picks[i].explanation = policy.NewExplanation()
 	}
 	return r
 }
 
-// explanation returns what the policy fills in for the next pick, or nil. Until the pick is
-// recorded, the oldest one is lost.
+// explanation returns what the policy fills in for the next pick, or nil.
 func (r *recorder) explanation() *policy.Explanation {
 	if len(r.picks) == 0 {
 		return nil
@@ -133,7 +145,7 @@ func (r *recorder) record(made pickMade) {
 	made.explanation = r.picks[r.next].explanation
 	r.picks[r.next] = made
 	r.next = (r.next + 1) % len(r.picks)
-	r.count = min(r.count+1, len(r.picks))
+	r.count = min(r.count+1, len(r.picks)-1)
 }
 
 // all yields the picks, the oldest first.
@@ -151,6 +163,7 @@ func (e *engine) describePickLocked(made *pickMade) Pick {
 		Time:       made.at,
 		Method:     made.method,
 		Retry:      made.attempt == policy.AttemptRetry,
+		Hedge:      made.attempt == policy.AttemptHedge,
 		Endpoint:   made.endpoint.describe(),
 		Reason:     made.reason.String(),
 		Considered: explained.Considered(),

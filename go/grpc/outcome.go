@@ -20,11 +20,37 @@ func neverSent(info *balancer.DoneInfo) bool {
 	return info.Err == nil && !info.BytesSent && !info.BytesReceived
 }
 
-// outcomeOf returns how a call ended that was sent, or that could not be sent.
+// endedHere reports whether a call failed within this client, so that it shows nothing about the
+// endpoint: it got no stream because of its own credentials or metadata, or its message is larger
+// than the client may send.
+//
+// A stream that cannot be opened because the connection is lost has UNAVAILABLE. So do credentials
+// that fail with that code, and gRPC offers nothing to tell the two apart. A server that resets a
+// stream with ENHANCE_YOUR_CALM before its head looks like a message that is too large.
+func endedHere(info *balancer.DoneInfo, code codes.Code) bool {
+	if info.BytesReceived {
+		return false
+	}
+	switch code {
+	case codes.OK:
+		return false
+	case codes.ResourceExhausted:
+		return true
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return false
+	}
+	return !info.BytesSent
+}
+
+// outcomeOf returns how a call ended that was sent, or that could not be sent. A response that is
+// larger than the client may receive is a failure, because it has the status of a server that is
+// exhausted.
 func outcomeOf(ctx context.Context, info *balancer.DoneInfo) policy.Outcome {
 	code := status.Code(info.Err)
 	blame := grpcstatus.Code(code)
 	switch {
+	case endedHere(info, code):
+		return policy.OutcomeDropped
 	case !blame.BlamesServer():
 		// A status CANCELLED that the server sent is an answer. One of the client's own is not.
 		if code == codes.Canceled && ctx.Err() != nil {

@@ -2,13 +2,16 @@ package slackwatergrpc
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -56,10 +59,69 @@ func TestOutcomes(t *testing.T) {
 		{"no stream", t.Context(), balancer.DoneInfo{
 			Err: status.Error(codes.Unavailable, "refused"),
 		}, policy.OutcomeNoConnection},
+		{"refused by the client's credentials", t.Context(), balancer.DoneInfo{
+			Err: status.Error(codes.Unauthenticated, "no token"),
+		}, policy.OutcomeDropped},
+		{"credentials that fail", t.Context(), balancer.DoneInfo{
+			Err: status.Error(codes.Internal, "no token"),
+		}, policy.OutcomeDropped},
+		{"canceled before it got a stream", canceled, balancer.DoneInfo{
+			Err: status.Error(codes.Canceled, "text"),
+		}, policy.OutcomeDropped},
+		{"deadline before it got a stream", expired, balancer.DoneInfo{
+			Err: status.Error(codes.DeadlineExceeded, "text"),
+		}, policy.OutcomeTimedOut},
+		{"message too large to send", t.Context(), balancer.DoneInfo{
+			Err: status.Error(codes.ResourceExhausted, "trying to send message larger than max"), BytesSent: true,
+		}, policy.OutcomeDropped},
+		{"message too large to receive", t.Context(), balancer.DoneInfo{
+			Err:       status.Error(codes.ResourceExhausted, "received message larger than max"),
+			BytesSent: true, BytesReceived: true,
+		}, policy.OutcomeFailed},
 	} {
 		if got := outcomeOf(test.ctx, &test.info); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
+	}
+}
+
+// refusing are credentials of calls that refuse each call.
+type refusing struct{ err error }
+
+func (r refusing) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return nil, r.err
+}
+
+func (refusing) RequireTransportSecurity() bool { return false }
+
+// Calls that fail within the client are neither latencies nor failures of an endpoint.
+func TestCallsThatEndInTheClient(t *testing.T) {
+	s := serve(t, nil)
+	c := dial(t, `{}`, []*server{s})
+	c.connected(t, 1)
+	watched := watchHeads(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, test := range []struct {
+		name   string
+		option grpc.CallOption
+	}{
+		{"refused", grpc.PerRPCCredentials(refusing{status.Error(codes.Unauthenticated, "no token")})},
+		{"broken credentials", grpc.PerRPCCredentials(refusing{errors.New("no token")})},
+		{"too large", grpc.MaxCallSendMsgSize(1)},
+	} {
+		request := &grpc_testing.SimpleRequest{Payload: &grpc_testing.Payload{Body: make([]byte, 64)}}
+		watched.last.Store(-1)
+		_, err := c.UnaryCall(ctx, request, test.option)
+		if code := status.Code(err); code == codes.OK {
+			t.Errorf("%s: the call succeeded", test.name)
+		}
+		if got := policy.Outcome(watched.last.Load()); got != policy.OutcomeDropped {
+			t.Errorf("%s: %v, want %v; %v", test.name, got, policy.OutcomeDropped, err)
+		}
+	}
+	if got := s.calls.Load(); got != 0 {
+		t.Errorf("%d calls at the server", got)
 	}
 }
 

@@ -3,6 +3,10 @@ package slackwatergrpc
 import (
 	"context"
 	"errors"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
 	"sync"
 	"testing"
 
@@ -100,8 +104,34 @@ func newTrial(t *testing.T, config string, children ...*fakePicker) *trial {
 			Picker: child, endpoint: &endpoint{name: string(rune('a' + i))},
 		})
 	}
-	e.setReady(trial.members)
+	e.setReady(trial.members, nil)
 	return trial
+}
+
+// replace makes a new engine, with the same endpoints, while the picker stays.
+func (tr *trial) replace(config string) {
+	tr.t.Helper()
+	parsed, err := parseConfig([]byte(config))
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	next, err := newEngine(parsed, newMetrics(tr.counts, "test:///servers"), true)
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	tr.t.Cleanup(next.close)
+	tr.engine.mu.Lock()
+	var ready []*endpointPicker
+	for _, member := range tr.members {
+		if id, known := tr.engine.fleet[member.endpoint]; known && tr.engine.members[id.Index()].isReady {
+			ready = append(ready, member)
+		}
+	}
+	tr.engine.mu.Unlock()
+	next.setReady(ready, nil)
+	next.takeOver(tr.engine)
+	tr.engine.close()
+	tr.engine = next
 }
 
 func (tr *trial) pick(ctx context.Context) balancer.PickResult {
@@ -167,13 +197,13 @@ func TestErrorOfTheChildGivesBackTheCharge(t *testing.T) {
 func TestNoEndpoints(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{})
 	result := tr.pick(t.Context())
-	tr.engine.setReady(nil)
+	tr.engine.setReady(nil, nil)
 	if _, err := tr.picker.Pick(balancer.PickInfo{Ctx: t.Context()}); err != balancer.ErrNoSubConnAvailable {
 		t.Errorf("error %v", err)
 	}
 	// The endpoint has left, and its call ends.
 	result.Done(balancer.DoneInfo{BytesSent: true, BytesReceived: true})
-	tr.engine.setReady(tr.members)
+	tr.engine.setReady(tr.members, nil)
 	if got := tr.inFlight(); got != 0 {
 		t.Errorf("%d in flight", got)
 	}
@@ -206,7 +236,7 @@ func TestEndpointThatComesAndGoes(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{}, &fakePicker{})
 	for range 100 {
 		tr.engine.remove(tr.members[1].endpoint)
-		tr.engine.setReady(tr.members)
+		tr.engine.setReady(tr.members, nil)
 	}
 	if got := len(tr.engine.members); got != 2 {
 		t.Errorf("the table has %d rows for 2 endpoints", got)
@@ -232,14 +262,14 @@ func TestRetriesAvoidTriedEndpoints(t *testing.T) {
 	// What was not sent was not tried.
 	ctx = withCall(t.Context(), true)
 	tr.pick(ctx).Done(balancer.DoneInfo{})
-	if got := callOf(ctx).tried; len(got) != 0 {
+	if got := callOf(ctx).tried.of(tr.engine); len(got) != 0 {
 		t.Errorf("tried %v", got)
 	}
 	// Another engine has other replicas.
 	other := newTrial(t, local, &fakePicker{})
 	ctx = withCall(t.Context(), true)
 	tr.pick(ctx).Done(failed)
-	if got := callOf(ctx).triedOf(other.engine); len(got) != 0 {
+	if got := callOf(ctx).tried.of(other.engine); len(got) != 0 {
 		t.Errorf("tried %v of another engine", got)
 	}
 }
@@ -284,6 +314,26 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// gRPC enables metrics by their names, so the documentation has all of them.
+func TestMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, metric := range []*estats.MetricDescriptor{
+		picksMetric.Descriptor(), picksUnsentMetric.Descriptor(), probesSentMetric.Descriptor(),
+		probesAnsweredMetric.Descriptor(), probesLostMetric.Descriptor(), probesUnsentMetric.Descriptor(),
+		replicasMetric.Descriptor(), probeDurationMetric.Descriptor(),
+	} {
+		names := slices.Concat([]string{metric.Name}, metric.Labels, metric.OptionalLabels)
+		for _, name := range names {
+			if !regexp.MustCompile(`[ \n]` + regexp.QuoteMeta(name) + `[ ,:\n]`).Match(text) {
+				t.Errorf("%s is not in doc.go", name)
+			}
+		}
+	}
+}
+
 func TestLastPicksAreKept(t *testing.T) {
 	tr := newTrial(t, `{"explain": 3, "health": "off", "probe": {"transport": "none"}}`, &fakePicker{}, &fakePicker{})
 	channel := &Channel{target: "test:///servers", engine: tr.engine}
@@ -311,6 +361,23 @@ func TestLastPicksAreKept(t *testing.T) {
 	snapshot := channel.Snapshot()
 	if len(snapshot.Endpoints) != 2 || snapshot.Policy != policyDefault || snapshot.String()[0] != '{' {
 		t.Errorf("snapshot %v", snapshot)
+	}
+}
+
+// A pick that finds no endpoint does not take the place of the oldest one.
+func TestPicksWithoutAnEndpointAreNotKept(t *testing.T) {
+	tr := newTrial(t, `{"explain": 2, "probe": {"transport": "none"}}`, &fakePicker{}, &fakePicker{})
+	channel := &Channel{target: "test:///servers", engine: tr.engine}
+	for range 3 {
+		tr.pick(t.Context())
+	}
+	before := channel.Picks()
+	tr.engine.setReady(nil, endpointsOf(tr.members...))
+	if _, err := tr.picker.Pick(balancer.PickInfo{Ctx: t.Context()}); err == nil {
+		t.Fatal("picked")
+	}
+	if after := channel.Picks(); len(after) != 2 || !reflect.DeepEqual(after, before) {
+		t.Errorf("picks %v, and then %v", before, after)
 	}
 }
 

@@ -97,6 +97,9 @@ func (e *engine) describe(into *Snapshot) {
 		health[view.Replica] = view.State.ReplicaState()
 	}
 	for _, replica := range state.Replicas {
+		if !e.isReadyLocked(replica.Replica) {
+			continue
+		}
 		into.Endpoints = append(into.Endpoints, Endpoint{
 			Address:  e.describeLocked(replica.Replica),
 			InFlight: replica.InFlight,

@@ -184,7 +184,7 @@ func TestReportsEndWithTheConnection(t *testing.T) {
 	tr := newTrial(t, `{}`, &fakePicker{})
 	tr.answerProbe(policy.LoadReport{})
 	tr.pick(t.Context()).Done(reportedCall("0;4500;2000"))
-	tr.engine.setReady(tr.members)
+	tr.engine.setReady(tr.members, nil)
 	tr.pick(t.Context())
 	tr.pick(t.Context())
 	if _, spared := tr.counters(); spared > 0 {

@@ -3,6 +3,7 @@ package slackwatergrpc
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -36,18 +37,35 @@ func DialOptions() []grpc.DialOption {
 type call struct {
 	// streams says that it may have more than one response.
 	streams bool
+	// isHedge says that it is the second of a hedged pair.
+	isHedge bool
 	// current is the attempt in flight.
 	current atomic.Pointer[attempt]
-	// engine is that of the tried replicas. Under xDS, a retry may be picked by another one.
-	engine *engine
-	tried  []policy.ReplicaID
+	// tried are its own, or those of the pair.
+	tried *triedReplicas
+	own   triedReplicas
+}
+
+// triedReplicas are the replicas that a call has tried, or that both calls of a hedged pair have.
+type triedReplicas struct {
+	mu sync.Mutex
+	// engine is that of the replicas. Under xDS, a retry may be picked by another one.
+	engine   *engine
+	replicas []policy.ReplicaID
+	// hedged says that one of them has a hedge.
+	hedged bool
 }
 
 type callKey struct{}
 
 // withCall returns a context for one call. A call that is made within another one has its own.
 func withCall(ctx context.Context, streams bool) context.Context {
-	return context.WithValue(ctx, callKey{}, &call{streams: streams})
+	c := &call{streams: streams}
+	c.tried = &c.own
+	if mark, isOfPair := ctx.Value(hedgeKey{}).(*hedgeMark); isOfPair {
+		c.tried, c.isHedge = mark.tried, mark.isHedge
+	}
+	return context.WithValue(ctx, callKey{}, c)
 }
 
 func callOf(ctx context.Context) *call {
@@ -58,32 +76,60 @@ func callOf(ctx context.Context) *call {
 	return call
 }
 
-// triedOf returns the replicas of an engine that the call has tried.
-func (c *call) triedOf(e *engine) []policy.ReplicaID {
-	if c.engine != e {
-		return nil
-	}
-	return c.tried
-}
-
 // begin notes an attempt that gRPC will send.
 func (c *call) begin(a *attempt) {
-	if c.engine != a.engine {
-		c.engine, c.tried = a.engine, nil
-	}
-	replica := a.ticket.Replica()
-	if len(c.tried) < triedMax && !slices.Contains(c.tried, replica) {
-		c.tried = append(c.tried, replica)
-	}
+	c.tried.add(a.engine, a.ticket.Replica(), c.isHedge)
 	c.current.Store(a)
 }
 
 // takeBack forgets an attempt that was not sent.
 func (c *call) takeBack(a *attempt) {
-	if last := len(c.tried) - 1; last >= 0 && c.current.CompareAndSwap(a, nil) &&
-		c.engine == a.engine && c.tried[last] == a.ticket.Replica() {
-		c.tried = c.tried[:last]
+	if c.current.CompareAndSwap(a, nil) {
+		c.tried.remove(a.engine, a.ticket.Replica())
 	}
+}
+
+// of returns the replicas of an engine that have been tried.
+func (t *triedReplicas) of(e *engine) []policy.ReplicaID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.engine != e {
+		return nil
+	}
+	// The other call of a pair may go on.
+	return slices.Clone(t.replicas)
+}
+
+func (t *triedReplicas) add(e *engine, replica policy.ReplicaID, isHedge bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.engine != e {
+		t.engine, t.replicas = e, nil
+	}
+	if len(t.replicas) < triedMax && !slices.Contains(t.replicas, replica) {
+		t.replicas = append(t.replicas, replica)
+	}
+	t.hedged = t.hedged || isHedge
+}
+
+func (t *triedReplicas) remove(e *engine, replica policy.ReplicaID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if place := slices.Index(t.replicas, replica); t.engine == e && place >= 0 {
+		t.replicas = slices.Delete(t.replicas, place, place+1)
+	}
+}
+
+func (t *triedReplicas) isEmpty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.replicas) == 0
+}
+
+func (t *triedReplicas) hasHedge() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hedged
 }
 
 func trackUnary(

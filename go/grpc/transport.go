@@ -23,10 +23,14 @@ type transport interface {
 }
 
 func newTransport(e *engine) (transport, error) {
-	key, known := keys.find(e.config.probe.key)
-	if e.config.probe.key != "" && !known {
-		// It was there when the configuration was parsed. Without it, forged reports would be believed.
-		return nil, fmt.Errorf("probe.key %q is no longer registered", e.config.probe.key)
+	var key *probe.Key
+	if name := e.config.probe.key; name != "" {
+		var known bool
+		if key, known = keys.find(name); !known {
+			// It was there when the configuration was parsed. Without it, forged reports would be
+			// believed.
+			return nil, fmt.Errorf("probe.key %q is no longer registered", name)
+		}
 	}
 	outstanding := int(e.config.settings.Prequal.ProbesOutstandingMax)
 	switch e.config.probe.transport {

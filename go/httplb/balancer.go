@@ -3,6 +3,8 @@ package httplb
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,10 +66,14 @@ func (b *balancer) pick(ctx context.Context, query *policy.Query, hint func() []
 		return l, err
 	}
 	r := &round{probes: decision.Round, done: make(chan struct{})}
+	b.mu.Unlock()
+	// The caller's function may panic, so nothing is counted yet.
+	bytes := hint()
+	b.mu.Lock()
 	if b.rounds < roundsMax {
 		b.rounds++
 		b.mu.Unlock()
-		err := b.await(ctx, r, hint())
+		err := b.await(ctx, r, bytes)
 		b.mu.Lock()
 		b.rounds--
 		if err != nil {
@@ -213,20 +219,26 @@ func (b *balancer) unlockAndSend(now policy.Instant) {
 func (b *balancer) setReplicas(wanted []*replica) error {
 	now := b.now()
 	b.mu.Lock()
+	if b.isClosed {
+		b.mu.Unlock()
+		return ErrClosed
+	}
 	keep := make(map[string]bool, len(wanted))
 	for _, r := range wanted {
 		if known := b.byURL[r.given.URL]; known != nil && known.given == r.given {
 			keep[r.given.URL] = true
 		}
 	}
-	for url, r := range b.byURL {
+	// In the order of their names, so that choices are repeatable.
+	for _, id := range slices.Sorted(maps.Keys(b.byID)) {
+		url := b.byID[id].given.URL
 		if keep[url] {
 			continue
 		}
-		b.policy.Handle(now, policy.Event{Kind: policy.EventRemoved, Replica: r.id}, b.draw)
-		b.ids.Release(r.id)
+		b.policy.Handle(now, policy.Event{Kind: policy.EventRemoved, Replica: id}, b.draw)
+		b.ids.Release(id)
 		delete(b.byURL, url)
-		delete(b.byID, r.id)
+		delete(b.byID, id)
 	}
 	var err error
 	for _, r := range wanted {

@@ -137,30 +137,25 @@ func TestReplicasAreSwappedUnderLoad(t *testing.T) {
 			}
 			servers, replicas := serveReplicas(t, handlers...)
 			transport := newTransport(t, replicas[:3], WithPolicy(name, policy.DefaultSettings()))
-			ctx, stop := context.WithCancel(context.Background())
-			swapped := make(chan int)
-			go func() {
-				swaps := 0
-				for ; ctx.Err() == nil; swaps++ {
-					first := swaps % 4
-					if err := transport.SetReplicas(replicas[first : first+3]); err != nil {
-						t.Error(err)
-					}
-					pause := time.NewTimer(2 * time.Millisecond)
-					select {
-					case <-pause.C:
-					case <-ctx.Done():
-						pause.Stop()
-					}
+			loaded := make(chan int64)
+			go func() { loaded <- drive(t, transport, 8, 800) }()
+			hits := func() (hits int64) {
+				for _, server := range servers {
+					hits += server.hits.Load()
 				}
-				swapped <- swaps
-			}()
-			if failed := drive(t, transport, 8, 800); failed != 0 {
-				t.Errorf("%d requests failed", failed)
+				return hits
 			}
-			stop()
-			if swaps := <-swapped; swaps < 10 {
-				t.Logf("only %d swaps", swaps)
+			// One swap every 40 requests: the load does not end before the last.
+			for swap := range 20 {
+				await(t, func() bool { return hits() >= int64(40*swap) },
+					func() { t.Errorf("%d requests before swap %d", hits(), swap) })
+				first := swap % 4
+				if err := transport.SetReplicas(replicas[first : first+3]); err != nil {
+					t.Error(err)
+				}
+			}
+			if failed := <-loaded; failed != 0 {
+				t.Errorf("%d requests failed", failed)
 			}
 			if err := transport.SetReplicas(replicas[5:]); err != nil {
 				t.Fatal(err)
@@ -360,6 +355,27 @@ func TestSynchronousRoundPrefersTheReplicaWithTheData(t *testing.T) {
 	counters := transport.Snapshot().Counters
 	if counters.Rounds == 0 || counters.ProbingNS == 0 {
 		t.Errorf("counters %+v, want rounds", counters)
+	}
+}
+
+// A hint is the caller's code. Its panic must not take the place of a round for good.
+func TestPanicOfAHintLeavesNoRound(t *testing.T) {
+	_, replicas := serveReplicas(t, nil, nil)
+	transport := newTransport(t, replicas, WithPolicy("prequal_sync", policy.DefaultSettings()),
+		WithHint(func(*http.Request) []byte { panic("hint") }))
+	func() {
+		defer func() {
+			if reason := recover(); reason != "hint" {
+				t.Errorf("recovered %v", reason)
+			}
+		}()
+		_, _ = transport.RoundTrip(newRequest(t, t.Context(), nil))
+	}()
+	b := transport.balancer
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rounds != 0 {
+		t.Errorf("%d requests wait for probes", b.rounds)
 	}
 }
 

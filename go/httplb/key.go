@@ -16,6 +16,8 @@ type keyOptions struct {
 	of       func(*http.Request) string
 	settings keys.Settings
 	hasher   keys.Hasher
+	// isSecretShort says that the hasher's secret can be guessed.
+	isSecretShort bool
 }
 
 // WithKey sends requests with the same key to the same replicas, within a bound on their load: see
@@ -41,10 +43,14 @@ func KeyFromHeader(name string) func(*http.Request) string {
 }
 
 // WithKeySecret hashes keys with a secret, so that those who send requests cannot construct keys
-// that all belong to one replica. It needs 16 random bytes or more, the same for all clients and
-// for Slackwater's proxy, whose seed_file has them as hexadecimal digits. Default: a public seed.
+// that all belong to one replica. It needs [keys.SecretBytesMin] random bytes or more, the same for
+// all clients and for Slackwater's proxy, whose seed_file has them as hexadecimal digits; [New]
+// fails with fewer. Default: a public seed.
 func WithKeySecret(secret []byte) Option {
-	return func(o *options) { o.key.hasher = keys.NewSecretHasher(secret) }
+	return func(o *options) {
+		o.key.isSecretShort = len(secret) < keys.SecretBytesMin
+		o.key.hasher = keys.NewSecretHasher(secret)
+	}
 }
 
 // hash returns the hash of a request's key, if it has one.

@@ -174,6 +174,16 @@ func TestRetryGoesToTheNextReplicaOfItsKey(t *testing.T) {
 	}
 }
 
+func TestSecretsThatCanBeGuessed(t *testing.T) {
+	for _, secret := range []string{"", "fifteen bytes o"} {
+		transport, err := New(nil, WithoutProbes(), WithKeySecret([]byte(secret)))
+		if err == nil {
+			_ = transport.Close()
+			t.Errorf("a secret of %d bytes is accepted", len(secret))
+		}
+	}
+}
+
 func TestSecretChangesHomes(t *testing.T) {
 	transport, base, addresses, orders := keyed(t, WithKeySecret([]byte("sixteen bytes or")))
 	moved := 0

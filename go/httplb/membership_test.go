@@ -1,10 +1,14 @@
 package httplb
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 
+	"github.com/slackwater/slackwater/go/health"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -35,6 +39,48 @@ func TestReplicaThatStaysKeepsWhatIsKnown(t *testing.T) {
 	}
 	if second := servers[1].URL; before[second] == after[second] {
 		t.Errorf("the replica with another probe address is still %v", after[second])
+	}
+}
+
+func TestReplicasAfterClose(t *testing.T) {
+	transport := newTransport(t, nil, WithoutProbes())
+	if err := transport.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := transport.SetReplicas(URLs("http://10.0.0.1")); !errors.Is(err, ErrClosed) {
+		t.Errorf("error %v", err)
+	}
+	if replicas := transport.Snapshot().Replicas; len(replicas) != 0 {
+		t.Errorf("replicas %v", replicas)
+	}
+}
+
+// With the same seed, the same changes of the replicas and the same requests give the same picks.
+func TestSeedRepeatsPicks(t *testing.T) {
+	picks := func() (hosts []string) {
+		base := roundTripper(func(request *http.Request) (*http.Response, error) {
+			hosts = append(hosts, request.URL.Host)
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
+		})
+		transport := newTransport(t, nil, WithBase(base), WithoutProbes(),
+			WithPolicy("random", policy.DefaultSettings()), WithHealth(health.OffSettings()))
+		for generation := range 4 {
+			urls := make([]string, 20)
+			for i := range urls {
+				// Every second replica stays.
+				urls[i] = fmt.Sprintf("http://10.0.%d.%d", i%2*generation, i)
+			}
+			if err := transport.SetReplicas(URLs(urls...)); err != nil {
+				t.Fatal(err)
+			}
+			for range 50 {
+				fetch(t, transport)
+			}
+		}
+		return hosts
+	}
+	if first, second := picks(), picks(); !slices.Equal(first, second) {
+		t.Errorf("picks\n%v\nand then\n%v", first, second)
 	}
 }
 

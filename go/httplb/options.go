@@ -61,6 +61,8 @@ func newOptions(given []Option) (*options, error) {
 	switch {
 	case !strings.HasPrefix(o.probePath, "/"):
 		return nil, fmt.Errorf("the path of probes %q does not begin with a slash", o.probePath)
+	case o.key.isSecretShort:
+		return nil, fmt.Errorf("the secret of keys has fewer than %d bytes", keys.SecretBytesMin)
 	case o.explanations < 0 || o.explanations > explanationsMax:
 		return nil, fmt.Errorf("a transport can keep 0 to %d picks, not %d", explanationsMax, o.explanations)
 	}
@@ -141,4 +143,8 @@ const (
 	handshakeTimeout = 5 * time.Second
 	// Without a wait, the body would follow at once, whatever the replica says to the head.
 	expectContinueMax = time.Second
+	// With HTTP/1.1, a request that times out takes its connection with it. A connection of HTTP/2
+	// that is dead without an end would get all later requests, too.
+	silentMax = 2 * time.Second
+	pingMax   = time.Second
 )

@@ -97,7 +97,7 @@ func parseReplicas(given []Replica, o *options) ([]*replica, error) {
 
 // SetReplicas replaces the set of replicas. Those that stay keep what is known about them. Those
 // that leave get no further requests; their requests in flight continue. After an error nothing has
-// changed.
+// changed. It fails with [ErrClosed] once the transport is closed.
 func (t *Transport) SetReplicas(replicas []Replica) error {
 	parsed, err := parseReplicas(replicas, t.options)
 	if err != nil {

@@ -58,7 +58,9 @@ func Handler(load *load.Load, next http.Handler, options ...Option) http.Handler
 
 // ServeHTTP answers a probe, or counts a request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet && r.URL.Path == h.probePath && r.URL.RawPath == "" {
+	// The path is empty in requests such as "GET http://host HTTP/1.1".
+	isProbe := h.probePath != "" && r.URL.Path == h.probePath && r.URL.RawPath == ""
+	if isProbe && r.Method == http.MethodGet {
 		h.probes.ServeHTTP(w, r)
 		return
 	}

@@ -254,6 +254,7 @@ func TestOnlyGETOfTheExactPathIsAProbe(t *testing.T) {
 		{[]Option{WithProbePath("/mine")}, "GET", "/prequal/probe", false},
 		{[]Option{WithProbePath("/mine")}, "GET", "/mine", true},
 		{[]Option{WithProbePath("")}, "GET", "/prequal/probe", false},
+		{[]Option{WithProbePath("")}, "GET", "http://replica", false},
 	} {
 		response := httptest.NewRecorder()
 		Handler(replica, application, c.options...).ServeHTTP(response, httptest.NewRequest(c.method, c.target, nil))

@@ -28,6 +28,9 @@ func NewHasher() Hasher { return public }
 // NewSeededHasher returns a hasher with this seed.
 func NewSeededHasher(first, second uint64) Hasher { return Hasher{first: first, second: second} }
 
+// SecretBytesMin is the length of the shortest secret that the options of clients take.
+const SecretBytesMin = 16
+
 // NewSecretHasher returns a hasher whose seed derives from a secret of any length. It is as hard to
 // guess as the secret: use 16 random bytes or more. In the proxy's configuration it is the seed of
 // the key.

@@ -28,7 +28,7 @@ const forcedStopMax = time.Second
 type Reporter struct {
 	load       *load.Load
 	stats      *handler
-	key        *probe.Key
+	responder  probe.Responder
 	drainDelay time.Duration
 	orca       bool
 }
@@ -45,7 +45,7 @@ func WithLoad(l *load.Load) Option { return func(r *Reporter) { r.load = l } }
 // WithProbeKey lets [Reporter.ServeUDP] answer only probes that are signed with key, and signs the
 // replies. It has no effect on probes by gRPC, which have the credentials of their connection.
 // Default: nothing is signed.
-func WithProbeKey(key *probe.Key) Option { return func(r *Reporter) { r.key = key } }
+func WithProbeKey(key *probe.Key) Option { return func(r *Reporter) { r.responder.Key = key } }
 
 // WithDrainDelay sets how long [Reporter.GracefulStop] serves on after it has begun to drain, so
 // that clients learn of it by their probes. 0 is no delay. Default [DefaultDrainDelay].
@@ -91,6 +91,7 @@ func New(options ...Option) *Reporter {
 		r.load = load.New(load.Options{})
 	}
 	r.stats.load = r.load
+	r.responder.Report = r.load.Report
 	return r
 }
 
@@ -142,11 +143,15 @@ func (s *service) Probe(ctx context.Context, request *probepb.ProbeRequest) (*pr
 }
 
 // ServeUDP answers probes over UDP on conn until ctx ends or conn is closed, and returns the
-// reason. It does not close conn. See [probe.Responder.Serve].
+// reason. It does not close conn. See [probe.Responder.Serve]. [Reporter.UDPCounts] counts what has
+// come.
 func (r *Reporter) ServeUDP(ctx context.Context, conn net.PacketConn) error {
-	responder := probe.Responder{Report: r.load.Report, Key: r.key}
-	return responder.Serve(ctx, conn)
+	return r.responder.Serve(ctx, conn)
 }
+
+// UDPCounts returns what [Reporter.ServeUDP] has answered so far on all its sockets, and what it
+// has refused, by reason. Anyone who reaches a socket can send what is refused.
+func (r *Reporter) UDPCounts() probe.ResponderCounts { return r.responder.Counts() }
 
 // Drain makes reports ask clients to send no new calls. Calls that still arrive are served. Stop
 // the server some probe intervals later; [Reporter.GracefulStop] does both.

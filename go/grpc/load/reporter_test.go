@@ -69,6 +69,13 @@ func TestProbesOverUDPAreAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := netip.MustParseAddrPort(conn.LocalAddr().String())
+	stranger, err := net.Dial("udp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stranger.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
 	if err := client.Send(to, 1, nil, patience); err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +87,15 @@ func TestProbesOverUDPAreAnswered(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("no answer")
 	}
+	await(t, func() bool {
+		counts := reporter.UDPCounts()
+		return counts.Answered == 1 && counts.Refused(probe.TooShort) == 1
+	}, func() { t.Errorf("counts %+v", reporter.UDPCounts()) })
 	stop()
 	if err := <-served; !errors.Is(err, context.Canceled) {
 		t.Errorf("ServeUDP returned %v", err)
 	}
-	if err := errors.Join(client.Close(), conn.Close()); err != nil {
+	if err := errors.Join(client.Close(), stranger.Close(), conn.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -69,9 +69,9 @@ func serve(address string, takes time.Duration) error {
 	// Clients learn that the server drains, and pick other ones, before it stops.
 	bounded, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	reporter.GracefulStop(bounded, server)
-	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) {
-		return err
+	err = reporter.GracefulStop(bounded, server)
+	if served := <-served; !errors.Is(served, grpc.ErrServerStopped) {
+		err = errors.Join(err, served)
 	}
-	return nil
+	return err
 }
