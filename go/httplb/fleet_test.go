@@ -358,7 +358,7 @@ func TestSynchronousRoundPrefersTheReplicaWithTheData(t *testing.T) {
 	}
 }
 
-// A hint is the caller's code. Its panic must not take the place of a round for good.
+// A hint is the caller's code. Its panic must not take the place of a round permanently.
 func TestPanicOfAHintLeavesNoRound(t *testing.T) {
 	_, replicas := serveReplicas(t, nil, nil)
 	transport := newTransport(t, replicas, WithPolicy("prequal_sync", policy.DefaultSettings()),
