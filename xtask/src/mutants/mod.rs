@@ -409,11 +409,13 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let options = Options::parse(&["--sample", "40", "--seed", "7", "--file", "a.rs"]);
+        let given = ["--sample", "40", "--seed", "7", "--file", "a.rs", "--go-on"];
+        let options = Options::parse(&given);
         let expected = Options {
             sample: Some(40),
             seed: 7,
             files: vec!["a.rs".to_owned()],
+            goes_on: true,
             ..Options::default()
         };
         assert_eq!(options, Ok(expected));
