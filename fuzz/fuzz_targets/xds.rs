@@ -11,7 +11,6 @@ use core::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use slackwater_xds::assignment::{ENDPOINTS_MAX, TIER_MAX, WEIGHT_MAX, ZONE_BYTES_MAX};
 use slackwater_xds::client::NACK_WAIT_MAX;
-use slackwater_xds::cluster::NAME_BYTES_MAX;
 use slackwater_xds::frame::{Frames, framed};
 use slackwater_xds::{
     Assignment, Client, Cluster, ClusterEndpoints, FleetName, Mode, Node, Report,
@@ -29,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
         match cluster.endpoints {
             ClusterEndpoints::Inline(assignment) => check(&assignment),
             ClusterEndpoints::Resource(name) => {
-                assert!((1..=NAME_BYTES_MAX).contains(&name.len()) && name != "*");
+                assert!((1..=FleetName::BYTES_MAX).contains(&name.len()) && name != "*");
             }
         }
     }

@@ -199,12 +199,7 @@ impl Client {
                 (fleet, self.endpoints.failure(resource).cloned())
             }
         };
-        if let Some((version, assignment)) = fleet {
-            self.accept(name.clone(), version, assignment);
-        }
-        if let Some(failure) = failure {
-            self.fail(name.clone(), failure);
-        }
+        self.report(name.clone(), fleet, failure);
     }
 
     /// Ends a subscription. What was known about the fleet is forgotten.
@@ -333,13 +328,7 @@ impl Client {
                 self.release(released);
                 let fleet = self.fleet_of(&name).filter(|_| has_arrived);
                 let failure = self.failure_of_answer(&name);
-                let name = FleetName::Cluster(name);
-                if let Some((version, assignment)) = fleet {
-                    self.accept(name.clone(), version, assignment);
-                }
-                if let Some(failure) = failure {
-                    self.fail(name, failure);
-                }
+                self.report(FleetName::Cluster(name), fleet, failure);
             }
         }
     }
@@ -354,19 +343,11 @@ impl Client {
             let route = self.routes.get_mut(&cluster);
             let released = route.and_then(|route| route.arrive(resource));
             self.release(released);
-            let known = self.clusters.known(&cluster);
-            let assignment = known.map_or_else(
-                || Arc::clone(assignment),
-                |known| known.content.remark_on(assignment),
-            );
+            let fleet = (version.to_owned(), self.remark_on(&cluster, assignment));
             // A cluster that has failed itself, or leads elsewhere by now, has not recovered.
             let failure = self.clusters.failure(&cluster).cloned();
             let failure = failure.or_else(|| self.failure_of_answer(&cluster));
-            let name = FleetName::Cluster(cluster);
-            self.accept(name.clone(), version.to_owned(), assignment);
-            if let Some(failure) = failure {
-                self.fail(name, failure);
-            }
+            self.report(FleetName::Cluster(cluster), Some(fleet), failure);
         }
     }
 
@@ -394,20 +375,24 @@ impl Client {
 
     /// The last good version of a cluster's endpoints.
     fn fleet_of(&self, name: &str) -> Option<(String, Arc<Assignment>)> {
-        let cluster = self.clusters.known(name);
         let Some(resource) = self.routes.get(name).and_then(Route::current) else {
-            let known = cluster?;
+            let known = self.clusters.known(name)?;
             let ClusterEndpoints::Inline(assignment) = &known.content.endpoints else {
                 return None;
             };
             return Some((known.version.clone(), known.content.remark_on(assignment)));
         };
         let known = self.endpoints.known(resource)?;
-        let assignment = cluster.map_or_else(
-            || Arc::clone(&known.content),
-            |cluster| cluster.content.remark_on(&known.content),
-        );
-        Some((known.version.clone(), assignment))
+        Some((known.version.clone(), self.remark_on(name, &known.content)))
+    }
+
+    /// Endpoints with the remarks about the cluster that leads to them.
+    fn remark_on(&self, cluster: &str, assignment: &Arc<Assignment>) -> Arc<Assignment> {
+        let known = self.clusters.known(cluster);
+        known.map_or_else(
+            || Arc::clone(assignment),
+            |known| known.content.remark_on(assignment),
+        )
     }
 
     /// The failure of the EDS resource that a cluster leads to.
@@ -422,6 +407,21 @@ impl Client {
     fn failure_of_answer(&self, cluster: &str) -> Option<Failure> {
         let failure = self.failure_of_endpoints(cluster);
         failure.filter(|failure| failure.has_answered)
+    }
+
+    /// Reports the last good version of a fleet, and why there is no newer one.
+    fn report(
+        &mut self,
+        name: FleetName,
+        fleet: Option<(String, Arc<Assignment>)>,
+        failure: Option<Failure>,
+    ) {
+        if let Some((version, assignment)) = fleet {
+            self.accept(name.clone(), version, assignment);
+        }
+        if let Some(failure) = failure {
+            self.fail(name, failure);
+        }
     }
 
     fn accept(&mut self, name: FleetName, version: String, assignment: Arc<Assignment>) {

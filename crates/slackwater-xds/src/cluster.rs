@@ -7,14 +7,12 @@
 use crate::CDS_TYPE;
 use crate::assignment::Assignment;
 use crate::content::{BadResource, Content, shown};
+use crate::fleet_name::FleetName;
 use crate::messages::{self, ClusterKind, ConfigSpecifier};
 use crate::wire;
 use bytes::Bytes;
 use prost::Message;
 use std::sync::Arc;
-
-/// The longest name of an EDS resource, in bytes.
-pub const NAME_BYTES_MAX: usize = 1024;
 
 /// Values of `Cluster.DiscoveryType`.
 mod discovery {
@@ -67,8 +65,7 @@ pub struct Cluster {
 /// Where the endpoints of a cluster are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterEndpoints {
-    /// In the EDS resource of this name, on the same stream: 1 to [`NAME_BYTES_MAX`] bytes, not
-    /// `*`.
+    /// In the EDS resource of this name, which [fits](FleetName::fits), on the same stream.
     Resource(String),
     /// In the cluster itself.
     Inline(Arc<Assignment>),
@@ -160,6 +157,7 @@ fn read_inline(message: &messages::Cluster) -> Result<ClusterEndpoints, BadResou
 }
 
 fn read_resource_name(message: &messages::Cluster) -> Result<String, BadResource> {
+    const NAME_MAX: usize = FleetName::BYTES_MAX;
     let config = message.eds_cluster_config.as_ref();
     let source = config.and_then(|config| config.eds_config.as_ref());
     match source.map(|source| &source.specifier) {
@@ -175,17 +173,16 @@ fn read_resource_name(message: &messages::Cluster) -> Result<String, BadResource
         }
         _ => ("name", &message.name),
     };
-    let told = if name.len() > NAME_BYTES_MAX {
-        format!("has {} bytes", name.len())
-    } else if name.is_empty() || name == "*" || name.chars().any(char::is_control) {
-        // To subscribe to `*` is to subscribe to all.
-        format!("is {name:?}")
-    } else {
+    if FleetName::fits(name) {
         return Ok(name.clone());
+    }
+    let told = if name.len() > NAME_MAX {
+        format!("has {} bytes", name.len())
+    } else {
+        format!("is {name:?}")
     };
-    let told = format!(
-        "{told}, expected the name of one EDS resource, of 1 to {NAME_BYTES_MAX} bytes of text"
-    );
+    let told =
+        format!("{told}, expected the name of one EDS resource, of 1 to {NAME_MAX} bytes of text");
     Err(BadResource::new(field, told))
 }
 

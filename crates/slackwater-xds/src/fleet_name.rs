@@ -11,6 +11,19 @@ pub enum FleetName {
     Endpoints(String),
 }
 
+impl FleetName {
+    /// The longest name of a resource, in bytes.
+    pub const BYTES_MAX: usize = 1024;
+
+    /// Whether a text can be the name of one resource: 1 to [`Self::BYTES_MAX`] bytes without
+    /// control characters. To subscribe to `*` is to subscribe to all, so it is none.
+    pub fn fits(name: &str) -> bool {
+        (1..=Self::BYTES_MAX).contains(&name.len())
+            && !name.chars().any(char::is_control)
+            && name != "*"
+    }
+}
+
 impl fmt::Display for FleetName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

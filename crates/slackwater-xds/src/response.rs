@@ -64,9 +64,11 @@ struct Parts {
 
 /// Returns the type of a response's resources. `Err`: it is no response.
 pub(crate) fn type_of(message: &[u8]) -> Result<String, String> {
-    let head = ResponseHead::decode(message);
-    let head = head.map_err(|error| format!("is not a response: {error}"))?;
-    Ok(head.type_url)
+    Ok(head_of(message)?.type_url)
+}
+
+fn head_of(message: &[u8]) -> Result<ResponseHead, String> {
+    ResponseHead::decode(message).map_err(|error| format!("is not a response: {error}"))
 }
 
 impl<C: Content> Response<C> {
@@ -142,10 +144,8 @@ fn refuse_large<C>(message: &[u8]) -> Result<Option<Response<C>>, String> {
         let count = wire::count(message, &[number]);
         let count = count.map_err(|error| error.to_string())?;
         if count > RESOURCES_MAX {
-            let head = ResponseHead::decode(message);
-            let head = head.map_err(|error| format!("is not a response: {error}"))?;
             return Ok(Some(Response {
-                nonce: head.nonce,
+                nonce: head_of(message)?.nonce,
                 version: String::new(),
                 resources: Vec::new(),
                 removed: Vec::new(),

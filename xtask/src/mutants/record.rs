@@ -79,8 +79,8 @@ impl Record {
         let mut parts = line.splitn(3, ' ');
         let fingerprint = u64::from_str_radix(parts.next()?, 16).ok()?;
         let found = parts.next()?;
-        let outcome = Outcome::ALL.into_iter();
-        let outcome = outcome.clone().find(|it| format!("{it:?}") == found)?;
+        let mut outcomes = Outcome::ALL.into_iter();
+        let outcome = outcomes.find(|it| format!("{it:?}") == found)?;
         (self.fingerprint(outcome) == fingerprint).then_some((parts.next()?, outcome))
     }
 

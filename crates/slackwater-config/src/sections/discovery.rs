@@ -14,7 +14,6 @@ use core::time::Duration;
 use slackwater_core::Quantile;
 use slackwater_core::health::HealthSettings;
 use slackwater_xds::FleetName;
-use slackwater_xds::cluster::NAME_BYTES_MAX;
 use std::path::PathBuf;
 
 const RESOURCE_EXPECTED: &str = "the name of one EDS resource, from 1 to 1024 bytes of text";
@@ -333,11 +332,7 @@ fn read_file(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
 /// Reads the name of a resource, which is any text to everybody but the control plane.
 fn read_resource_name(item: &Item<'_>, expected: &'static str) -> Result<String, Mistake> {
     let written = item.read(|value| text(value, expected), expected)?;
-    // To subscribe to `*` is to subscribe to all.
-    let fits = (1..=NAME_BYTES_MAX).contains(&written.len())
-        && !written.chars().any(char::is_control)
-        && written != "*";
-    if fits {
+    if FleetName::fits(written) {
         return Ok(written.to_owned());
     }
     Err(item.mistake(format!("is no name, expected {expected}")))

@@ -250,7 +250,7 @@ fn host_name_is_resolved_at_load() {
         replicas: owned(&["localhost:9001"]),
         ..two_replicas()
     };
-    let config = Config::load(None, &flags).expect("everywhere").config;
+    let config = Config::load(None, &flags).expect("localhost").config;
     let replica = &only(&config).replicas[0];
     assert!(replica.address.ip().is_loopback());
     assert_eq!(replica.address.port(), 9001);
