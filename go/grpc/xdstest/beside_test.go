@@ -1,10 +1,8 @@
 package xdstest
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,12 +128,6 @@ static_resources:
 // endpointsOf returns the ports of the endpoints that an Envoy has, sorted.
 func endpointsOf(t *testing.T, admin string) []string {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + admin + "/clusters?format=json")
-	if err != nil {
-		return nil
-	}
-	defer response.Body.Close()
 	var page struct {
 		Clusters []struct {
 			Name  string `json:"name"`
@@ -148,9 +140,7 @@ func endpointsOf(t *testing.T, admin string) []string {
 			} `json:"host_statuses"`
 		} `json:"cluster_statuses"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&page); err != nil {
-		t.Fatalf("Envoy's clusters: %v", err)
-	}
+	readJSON(t, admin, "/clusters?format=json", &page)
 	var ports []string
 	for _, cluster := range page.Clusters {
 		if cluster.Name != name {

@@ -73,12 +73,6 @@ type discovery struct {
 // status returns the source's state, and the replicas as port, tier and weight.
 func (p *proxy) status(t *testing.T) (discovery, []string) {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + p.admin + "/status")
-	if err != nil {
-		return discovery{}, nil
-	}
-	defer response.Body.Close()
 	var status struct {
 		Services []struct {
 			Discovery discovery `json:"discovery"`
@@ -90,9 +84,7 @@ func (p *proxy) status(t *testing.T) (discovery, []string) {
 			Weight  int    `json:"weight"`
 		} `json:"replicas"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		t.Fatalf("/status: %v", err)
-	}
+	readJSON(t, p.admin, "/status", &status)
 	if len(status.Services) == 0 {
 		return discovery{}, nil
 	}
@@ -103,6 +95,20 @@ func (p *proxy) status(t *testing.T) (discovery, []string) {
 	}
 	slices.Sort(replicas)
 	return status.Services[0].Discovery, replicas
+}
+
+// readJSON decodes a page of an admin server, which may not serve yet: then it changes nothing.
+func readJSON(t *testing.T, admin, path string, into any) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://" + admin + path)
+	if err != nil {
+		return
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
 }
 
 // reaches waits until the fleet is as expected, with a failure that contains some text, or without
