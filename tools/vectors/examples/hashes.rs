@@ -4,27 +4,35 @@
 //! The argument is the number of scenarios of policies, about.
 
 use core::hash::{Hash, Hasher};
-use slackwater_vectors::{Amount, files};
+use slackwater_vectors::{Amount, LONG, files};
 use std::hash::DefaultHasher;
 use std::io::Write;
 use std::panic::catch_unwind;
 
+/// One in this many scenarios more is long.
+const LONG_SHARE: u64 = 10;
+
 fn main() -> std::io::Result<()> {
-    let scenarios = std::env::args().nth(1).and_then(|it| it.parse().ok());
+    let scenarios = std::env::args()
+        .nth(1)
+        .and_then(|it| it.parse::<u64>().ok());
     let mut out = std::io::stdout();
-    for file in files(Amount {
-        scenarios,
-        first_seed: Some(1),
-        ..Amount::COMMITTED
-    }) {
-        for number in file.numbers() {
-            let mut hasher = DefaultHasher::new();
-            // A change of the core may cause a panic.
-            catch_unwind(|| file.text(number))
-                .unwrap_or_default()
-                .hash(&mut hasher);
-            writeln!(out, "{} {number} {:x}", file.path(), hasher.finish())?;
-            out.flush()?;
+    let long = scenarios.map(|it| it / LONG_SHARE);
+    for (scenarios, first) in [(scenarios, 1), (long, LONG)] {
+        for file in files(Amount {
+            scenarios,
+            first_seed: Some(first),
+            ..Amount::COMMITTED
+        }) {
+            for number in file.numbers() {
+                let mut hasher = DefaultHasher::new();
+                // A change of the core may cause a panic.
+                catch_unwind(|| file.text(number))
+                    .unwrap_or_default()
+                    .hash(&mut hasher);
+                writeln!(out, "{} {number} {:x}", file.path(), hasher.finish())?;
+                out.flush()?;
+            }
         }
     }
     Ok(())

@@ -30,6 +30,12 @@ impl Amount {
 /// The lengths of scenarios, in percent of the mean.
 const LENGTHS: [u64; 5] = [40, 60, 60, 100, 240];
 
+/// The number from which on scenarios are long. Some rules judge by 128 queries, and then by the
+/// next 128.
+pub const LONG: u64 = 100_000;
+/// How many times as long they are.
+const LONG_TIMES: u64 = 8;
+
 /// A file of vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
@@ -103,6 +109,9 @@ impl File {
     /// The least number of events of the scenario with this number.
     pub fn events(&self, number: u64) -> u64 {
         let mean = self.amount.events.unwrap_or(self.committed.events);
+        if number >= LONG {
+            return mean * LONG_TIMES;
+        }
         // Some rules need a long history, most a short one.
         let place = usize::try_from(number % 5).unwrap_or(0);
         (mean * LENGTHS[place]).div_ceil(100)

@@ -33,6 +33,8 @@ pub(crate) struct Habits {
     pub(crate) deadline_ns: u64,
     /// How often in a thousand the driver reports heads.
     pub(crate) heads: u32,
+    /// How many in a thousand of these responses then run on for seconds.
+    pub(crate) streams: u32,
     pub(crate) retries: u32,
     pub(crate) hedges: u32,
     pub(crate) pinned: u32,
@@ -60,7 +62,8 @@ pub(crate) struct Habits {
 }
 
 impl Habits {
-    pub(crate) fn drawn(chance: &mut Chance, is_guarded: bool) -> Self {
+    /// Draws them, for a long scenario or another.
+    pub(crate) fn drawn(chance: &mut Chance, is_guarded: bool, is_long: bool) -> Self {
         // Health judges over seconds.
         let gap_ns = if is_guarded {
             chance.one_of(&[MS, 4 * MS, 10 * MS, 20 * MS, 40 * MS, 150 * MS, 500 * MS])
@@ -99,6 +102,7 @@ impl Habits {
             grain_ns: grain_ns.unwrap_or(1),
             deadline_ns: base_ns.saturating_mul(often(chance, &[10, 30, 100]).into()),
             heads: often(chance, &[0, 500, 900]),
+            streams: if is_long { often(chance, &[0, 300]) } else { 0 },
             retries: often(chance, &[0, 700, 1_000]),
             hedges: often(chance, &[0, 100, 400]),
             pinned: often(chance, &[0, 0, 50, 200]),

@@ -22,9 +22,10 @@ mod settings;
 mod world;
 
 pub use canonical::counter_names;
-pub use file::{Amount, Difference, File, files};
+pub use file::{Amount, Difference, File, LONG, files};
 
 use chance::Chance;
+use habits::Habits;
 use keys::Keys;
 use line::Object;
 use player::Player;
@@ -88,6 +89,7 @@ impl Family {
             header.object("key", keys::text(config));
         }
         let player = Player::new(policy, seed, &header.finish(), self.keyed);
-        World::new(chance, player, self.guarded, keys).play(events)
+        let habits = Habits::drawn(&mut chance, self.guarded, number >= LONG);
+        World::new(chance, player, habits, keys).play(events)
     }
 }

@@ -1,7 +1,7 @@
 //! The replicas of a scenario: how long a query takes there, how it ends, and what they report.
 
 use crate::chance::Chance;
-use crate::habits::{Habits, Reporter};
+use crate::habits::{Habits, MS, Reporter};
 use crate::line::nanos;
 use core::time::Duration;
 use slackwater_core::policy::Outcome;
@@ -202,8 +202,9 @@ impl Machine {
         report.incarnation = self.incarnation.map(|_| chance.one_of(&[0, 1, u64::MAX]));
     }
 
-    /// How a query goes that starts now. `deadline_ns` is when the client gives up.
-    pub(crate) fn course(&self, deadline_ns: u64, heads: u32, chance: &mut Chance) -> Course {
+    /// How a query goes that starts now.
+    pub(crate) fn course(&self, habits: &Habits, chance: &mut Chance) -> Course {
+        let deadline_ns = habits.deadline_ns;
         let latency = self.latency_ns(chance);
         let fast = 1 + latency / u64::from(chance.within(3, 40));
         let ended = |ends_in, outcome| Course {
@@ -239,8 +240,12 @@ impl Machine {
         if takes > deadline_ns {
             return timed_out;
         }
-        if chance.in_1000(heads) {
-            let body = chance.wide(takes.saturating_mul(2).saturating_add(1));
+        if chance.in_1000(habits.heads) {
+            let body = if habits.streams > 0 && chance.in_1000(habits.streams) {
+                1_000 * MS + chance.wide(4_000 * MS)
+            } else {
+                chance.wide(takes.saturating_mul(2).saturating_add(1))
+            };
             let given_up = outcome == Outcome::Success && chance.in_1000(40);
             return Course {
                 head: Some((takes, head)),

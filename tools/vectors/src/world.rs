@@ -63,10 +63,9 @@ impl World {
     pub(crate) fn new(
         mut chance: Chance,
         player: Player,
-        is_guarded: bool,
+        habits: Habits,
         keys: Option<Keys>,
     ) -> Self {
-        let habits = Habits::drawn(&mut chance, is_guarded);
         // An epoch of the driver's own, the process's or that of 1970, or near the end of time.
         let clock = match chance.within(0, 15) {
             0..=8 => 0,
@@ -325,12 +324,11 @@ impl World {
             key: asked.key,
         };
         self.sent.insert(query, sent);
-        let (deadline_ns, heads) = (self.habits.deadline_ns, self.habits.heads);
-        let chance = &mut self.chance;
+        let (habits, chance) = (&self.habits, &mut self.chance);
         let course = match self.machines.iter_mut().find(|it| it.id == replica) {
             Some(machine) => {
                 machine.own = machine.own.saturating_add(1);
-                machine.course(deadline_ns, heads, chance)
+                machine.course(habits, chance)
             }
             None => Course {
                 head: None,
