@@ -208,7 +208,9 @@ func (p *prequalSync) learn(now Instant, round *ProbeRound) {
 }
 
 // useAnswers collects the usable answers: those of available replicas, and if among has any, only
-// of those. It returns the stand-in for an unknown latency: the median of the known ones.
+// of those. It returns the stand-in for an unknown latency: the median of the known ones. Like them,
+// it is scaled by what the replica asks for, so an idle replica that has the data attracts the
+// query. Without any, the scales alone decide.
 func (p *prequalSync) useAnswers(round *ProbeRound, among []ReplicaID) uint64 {
 	p.answers, p.knownNS = p.answers[:0], p.knownNS[:0]
 	for answer := range round.answers() {
@@ -218,8 +220,12 @@ func (p *prequalSync) useAnswers(round *ProbeRound, among []ReplicaID) uint64 {
 		}
 		p.answers = append(p.answers, answer)
 		if answer.latencyNS > 0 {
-			p.knownNS = append(p.knownNS, answer.scaledLatencyNS())
+			p.knownNS = append(p.knownNS, answer.latencyNS)
 		}
+	}
+	if len(p.knownNS) == 0 {
+		const noneKnownNS = 1_024
+		return noneKnownNS
 	}
 	return standInNS(p.knownNS)
 }
@@ -277,13 +283,12 @@ func (p *prequalSync) Snapshot(Instant) Snapshot {
 // load returns the load of an answer that is compared. RIF is in 1/1024, so that scaling loses no
 // precision.
 func (t *roundTarget) load(standInNS uint64) load {
-	of := load{rif: uint64(t.rif) * uint64(t.loadScale), latencyNS: standInNS}
-	if t.latencyNS > 0 {
-		of.latencyNS = t.scaledLatencyNS()
+	latencyNS := t.latencyNS
+	if latencyNS == 0 {
+		latencyNS = standInNS
 	}
-	return of
-}
-
-func (t *roundTarget) scaledLatencyNS() uint64 {
-	return ints.MulDiv(t.latencyNS, uint64(t.loadScale), trueLoad)
+	return load{
+		rif:       uint64(t.rif) * uint64(t.loadScale),
+		latencyNS: ints.MulDiv(latencyNS, uint64(t.loadScale), trueLoad),
+	}
 }

@@ -377,23 +377,40 @@ fn s3_latency_is_scaled_as_well_as_rif() {
 }
 
 #[test]
-fn s3_scaled_unknown_latency_stays_unknown() {
-    let mut rounds = Round::with(
-        3,
-        PrequalSettings {
-            rif_limit_quantile: quantile(1_000_000),
-            ..PrequalSettings::default()
-        },
-    );
-    let mut unknown = load(1, 0);
-    unknown.load_scale = LoadScale::from_1024ths(1);
-    let pick = rounds.play(&[(0, unknown), (1, load(1, 10)), (2, load(1, 20))]);
-    assert_eq!(
-        pick.ticket.replica(),
-        rounds.replicas[0],
-        "ranks as 10 ms; its scaled RIF is lower"
-    );
-    assert_eq!(pick.runner_up, Some(rounds.replicas[1]));
+fn s3_unknown_latency_is_scaled_as_the_median() {
+    let settings = PrequalSettings {
+        rif_limit_quantile: quantile(1_000_000),
+        sync_probes: 4,
+        ..PrequalSettings::default()
+    };
+    let cached = |scale, latency_ms| {
+        let mut cached = load(0, latency_ms);
+        cached.load_scale = LoadScale::from_1024ths(scale);
+        cached
+    };
+    // The median of what the others report is 40 ms; it is 20 ms with the scale of 512.
+    for (other_ms, chosen) in [(21, 0), (19, 1)] {
+        let mut rounds = Round::with(4, settings.clone());
+        let answers = [
+            (0, cached(512, 0)),
+            (1, load(0, other_ms)),
+            (2, cached(2_048, 40)),
+            (3, load(0, 90)),
+        ];
+        let pick = rounds.play(&answers);
+        assert_eq!(pick.ticket.replica(), rounds.replicas[chosen], "{other_ms}");
+    }
+    for chosen in 0..3 {
+        let mut rounds = Round::with(3, settings.clone());
+        let scale = |replica| if replica == chosen { 1_023 } else { 1_024 };
+        let answers = [0, 1, 2].map(|replica| (replica, cached(scale(replica), 0)));
+        let pick = rounds.play(&answers);
+        assert_eq!(
+            pick.ticket.replica(),
+            rounds.replicas[chosen],
+            "none is known"
+        );
+    }
 }
 
 #[test]

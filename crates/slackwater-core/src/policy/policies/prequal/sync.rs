@@ -237,13 +237,19 @@ struct Chosen {
     runner_up: Option<ReplicaId>,
 }
 
-/// The stand-in for an unknown latency: the median of the known ones. `[A7]`
+/// The stand-in for an unknown latency: the median of the known ones. `[A7]` Like them, it is scaled
+/// by what the replica asks for, so an idle replica that has the data attracts the query. Without
+/// any, the scales alone decide.
 fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
+    const NONE_KNOWN_NS: u64 = 1_024;
     let mut known_ns = [0; ProbeRound::MAX_PROBES];
     let mut known = 0;
-    for latency_ns in answers.filter_map(|answer| scaled_latency_ns(&answer)) {
+    for latency_ns in answers.filter_map(|answer| answer.latency_ns) {
         known_ns[known] = latency_ns;
         known += 1;
+    }
+    if known == 0 {
+        return NONE_KNOWN_NS;
     }
     rank::stand_in_ns(&mut known_ns[..known])
 }
@@ -271,9 +277,10 @@ fn draw_targets(
 
 /// The load of an answer that is compared.
 fn scaled_load(answer: &RoundAnswer, stand_in_ns: u64) -> Load {
+    let latency_ns = answer.latency_ns.unwrap_or(stand_in_ns);
     Load {
         rif: scaled_rif(answer.rif, answer.load_scale),
-        latency_ns: scaled_latency_ns(answer).unwrap_or(stand_in_ns),
+        latency_ns: scaled_latency_ns(latency_ns, answer.load_scale),
     }
 }
 
@@ -282,9 +289,9 @@ const fn scaled_rif(rif: Rif, scale: LoadScale) -> u64 {
     rif.count() as u64 * scale.in_1024ths() as u64
 }
 
-fn scaled_latency_ns(answer: &RoundAnswer) -> Option<u64> {
-    let scaled = u128::from(answer.latency_ns?) * u128::from(answer.load_scale.in_1024ths()) / 1024;
-    Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+fn scaled_latency_ns(latency_ns: u64, scale: LoadScale) -> u64 {
+    let scaled = u128::from(latency_ns) * u128::from(scale.in_1024ths()) / 1024;
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 impl Policy for PrequalSync {
