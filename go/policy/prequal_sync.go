@@ -208,9 +208,9 @@ func (p *prequalSync) learn(now Instant, round *ProbeRound) {
 }
 
 // useAnswers collects the usable answers: those of available replicas, and if among has any, only
-// of those. It returns the stand-in for an unknown latency: the median of the known ones. Like them,
-// it is scaled by what the replica asks for, so an idle replica that has the data attracts the
-// query. Without any, the scales alone decide.
+// of those. It returns the stand-in for an unknown latency: the median of the known ones. Like
+// them, it is scaled by what the replica asks for, so an idle replica that has the data attracts
+// the query. Without any, the scales alone decide.
 func (p *prequalSync) useAnswers(round *ProbeRound, among []ReplicaID) uint64 {
 	p.answers, p.knownNS = p.answers[:0], p.knownNS[:0]
 	for answer := range round.answers() {

@@ -237,9 +237,9 @@ struct Chosen {
     runner_up: Option<ReplicaId>,
 }
 
-/// The stand-in for an unknown latency: the median of the known ones. `[A7]` Like them, it is scaled
-/// by what the replica asks for, so an idle replica that has the data attracts the query. Without
-/// any, the scales alone decide.
+/// The stand-in for an unknown latency: the median of the known ones. `[A7]` Like them, it is
+/// scaled by what the replica asks for, so an idle replica that has the data attracts the query.
+/// Without any, the scales alone decide.
 fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
     const NONE_KNOWN_NS: u64 = 1_024;
     let mut known_ns = [0; ProbeRound::MAX_PROBES];
