@@ -224,8 +224,7 @@ func (p *prequalSync) useAnswers(round *ProbeRound, among []ReplicaID) uint64 {
 		}
 	}
 	if len(p.knownNS) == 0 {
-		const noneKnownNS = 1_024
-		return noneKnownNS
+		return trueLoad // scaled, it is the scale itself
 	}
 	return standInNS(p.knownNS)
 }

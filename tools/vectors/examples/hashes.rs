@@ -13,26 +13,26 @@ use std::panic::catch_unwind;
 const LONG_SHARE: u64 = 10;
 
 fn main() -> std::io::Result<()> {
-    let scenarios = std::env::args()
-        .nth(1)
-        .and_then(|it| it.parse::<u64>().ok());
-    let mut out = std::io::stdout();
+    let scenarios = std::env::args().nth(1);
+    let scenarios = scenarios.and_then(|it| it.parse::<u64>().ok());
     let long = scenarios.map(|it| it / LONG_SHARE);
-    for (scenarios, first) in [(scenarios, 1), (long, LONG)] {
-        for file in files(Amount {
+    let from = |first, scenarios| {
+        files(Amount {
             scenarios,
             first_seed: Some(first),
             ..Amount::COMMITTED
-        }) {
-            for number in file.numbers() {
-                let mut hasher = DefaultHasher::new();
-                // A change of the core may cause a panic.
-                catch_unwind(|| file.text(number))
-                    .unwrap_or_default()
-                    .hash(&mut hasher);
-                writeln!(out, "{} {number} {:x}", file.path(), hasher.finish())?;
-                out.flush()?;
-            }
+        })
+    };
+    let mut out = std::io::stdout();
+    for file in [from(1, scenarios), from(LONG, long)].concat() {
+        for number in file.numbers() {
+            let mut hasher = DefaultHasher::new();
+            // A change of the core may cause a panic.
+            catch_unwind(|| file.text(number))
+                .unwrap_or_default()
+                .hash(&mut hasher);
+            writeln!(out, "{} {number} {:x}", file.path(), hasher.finish())?;
+            out.flush()?;
         }
     }
     Ok(())

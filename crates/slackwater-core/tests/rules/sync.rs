@@ -399,6 +399,7 @@ fn s3_unknown_latency_is_scaled_as_the_median() {
         ];
         let pick = rounds.play(&answers);
         assert_eq!(pick.ticket.replica(), rounds.replicas[chosen], "{other_ms}");
+        assert_eq!(pick.runner_up, Some(rounds.replicas[1 - chosen]));
     }
     for chosen in 0..3 {
         let mut rounds = Round::with(3, settings.clone());

@@ -241,6 +241,7 @@ struct Chosen {
 /// scaled by what the replica asks for, so an idle replica that has the data attracts the query.
 /// Without any, the scales alone decide.
 fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
+    // Scaled, it is the scale itself.
     const NONE_KNOWN_NS: u64 = 1_024;
     let mut known_ns = [0; ProbeRound::MAX_PROBES];
     let mut known = 0;
