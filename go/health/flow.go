@@ -192,9 +192,13 @@ func (g *guarded) Choose(
 	return decision
 }
 
-// SparesSome reports whether some replicas get less than their share of first attempts, as of the
-// last event, so that such a query may be kept from a replica that may be chosen.
-func (g *guarded) SparesSome() bool { return g.hasChanged || len(g.shares.less) > 0 }
+// SparesSome settles the standing of all replicas if that is due. It reports whether some get less
+// than their share of first attempts, so that such a query may be kept from a replica that may be
+// chosen.
+func (g *guarded) SparesSome(now policy.Instant) bool {
+	g.tick(now)
+	return g.hasChanged || len(g.shares.less) > 0
+}
 
 // HandleHead books a query at the head of its response, and passes the head on.
 func (g *guarded) HandleHead(now policy.Instant, ticket *policy.Ticket, outcome policy.Outcome) {

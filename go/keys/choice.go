@@ -48,8 +48,9 @@ func (k *keyed) members(of *set) []uint32 {
 }
 
 // narrow fills in the replicas that the query prefers, and those that it may go to if it can go to
-// none of them. Both are empty if all replicas of the set are busy or avoided.
-func (k *keyed) narrow(now policy.Instant, query *policy.Query, key policy.KeyHash, of *set) {
+// none of them. Both are empty if all replicas of the set are busy or avoided. With sparesSome,
+// health may keep the query from a home.
+func (k *keyed) narrow(now policy.Instant, query *policy.Query, key policy.KeyHash, of *set, sparesSome bool) {
 	k.homes, k.among = k.homes[:0], k.among[:0]
 	if k.hasRounds {
 		k.complete(key, of)
@@ -62,7 +63,7 @@ func (k *keyed) narrow(now policy.Instant, query *policy.Query, key policy.KeyHa
 		return
 	}
 	// Usually a home is free and gets the query. Then nothing else is looked at, nor ranked.
-	if len(query.Avoid) == 0 && !k.sparesSome() {
+	if len(query.Avoid) == 0 && !sparesSome {
 		homes := min(of.homes, of.first.len)
 		k.takeFree(now, query, of.first.all()[:homes], homes)
 		if len(k.homes) > 0 {
@@ -73,10 +74,10 @@ func (k *keyed) narrow(now policy.Instant, query *policy.Query, key policy.KeyHa
 	k.takeFree(now, query, k.members(of), of.homes)
 }
 
-// sparesSome returns whether health keeps some queries from replicas that may be chosen.
-func (k *keyed) sparesSome() bool {
-	inner, isGuarded := k.policy.(interface{ SparesSome() bool })
-	return isGuarded && inner.SparesSome()
+// sparesSome returns whether health keeps some queries from replicas that may be chosen, now.
+func (k *keyed) sparesSome(now policy.Instant) bool {
+	inner, isGuarded := k.policy.(interface{ SparesSome(policy.Instant) bool })
+	return isGuarded && inner.SparesSome(now)
 }
 
 // takeFree takes those of some servers that are not busy, of which the first are homes.

@@ -122,11 +122,13 @@ func (k *keyed) Choose(
 		}
 		return decision
 	}
+	// Before the order is looked at, because it may change which replicas may be chosen.
+	sparesSome := k.sparesSome(now)
 	if !k.order.isCurrent(fleet) {
 		k.order.refresh(fleet, &k.loads)
 	}
 	set := k.homesOf(key)
-	k.narrow(latest, query, key, &set)
+	k.narrow(latest, query, key, &set, sparesSome)
 	k.query = *query
 	k.query.Homes, k.query.Among = k.homes, k.among
 	decision := k.policy.Choose(now, &k.query, draw, explanation)

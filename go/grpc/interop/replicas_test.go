@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/interop"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
@@ -40,7 +41,7 @@ type replicaOptions struct {
 	tls   credentials.TransportCredentials
 }
 
-// timedService takes some time for each unary call.
+// timedService takes some time for each unary call, and waits for the cancellation of a stream.
 type timedService struct {
 	testgrpc.TestServiceServer
 	takes    time.Duration
@@ -59,6 +60,18 @@ func (s *timedService) UnaryCall(
 		}
 	}
 	return s.TestServiceServer.UnaryCall(ctx, request)
+}
+
+// StreamingInputCall is still at work when gRPC's case cancel_after_begin cancels it. If it answered
+// at the end of the requests, the case would end with either the answer or the cancellation. No
+// other call of the cases has this field.
+func (s *timedService) StreamingInputCall(stream testgrpc.TestService_StreamingInputCallServer) error {
+	ctx := stream.Context()
+	if len(metadata.ValueFromIncomingContext(ctx, "key1")) > 0 {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return s.TestServiceServer.StreamingInputCall(stream)
 }
 
 // startReplica starts a server on loopback, which answers probes by gRPC and, at the same address,

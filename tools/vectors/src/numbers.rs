@@ -48,9 +48,9 @@ pub(crate) const KEYS_PREQUAL_SYNC_GUARDED: [u64; 5] = [1, 2, 3, 5, 6];
 pub(crate) const KEYS_DELAY: [u64; 18] = [
     1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 69, 74, 100_000, 100_003, 100_007, 100_083,
 ];
-pub(crate) const KEYS_DELAY_GUARDED: [u64; 7] = [1, 2, 3, 5, 6, 7, 8];
+pub(crate) const KEYS_DELAY_GUARDED: [u64; 8] = [1, 2, 3, 5, 6, 7, 8, 833];
 pub(crate) const KEYS_LEAST_LOADED: [u64; 12] = [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 1004, 1044];
 pub(crate) const KEYS_RANDOM: [u64; 17] = [
     1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 1008, 1009, 1054,
 ];
-pub(crate) const KEYS_RANDOM_GUARDED: [u64; 7] = [1, 2, 3, 5, 6, 1001, 100_003];
+pub(crate) const KEYS_RANDOM_GUARDED: [u64; 8] = [1, 2, 3, 5, 6, 492, 1001, 100_003];

@@ -328,7 +328,8 @@ impl Policy for Guarded {
         self.policy.probe_target(probe)
     }
 
-    fn spares_some(&self) -> bool {
+    fn spares_some(&mut self, now: Instant) -> bool {
+        self.tick(now);
         self.has_changed || !self.shares.is_empty()
     }
 

@@ -53,7 +53,14 @@ impl Keyed {
 
     /// Fills in `homes`, the replicas that the query prefers, and `among`, those that it may go to
     /// if it can go to none of them. Both are empty if all replicas of the set are busy or avoided.
-    pub(super) fn narrow(&mut self, now: Instant, query: Query<'_>, key: KeyHash, set: &mut Set) {
+    /// `spares_some`: health may keep the query from a home.
+    pub(super) fn narrow(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        (key, set): (KeyHash, &mut Set),
+        spares_some: bool,
+    ) {
         self.homes.clear();
         self.among.clear();
         if self.has_rounds {
@@ -67,7 +74,7 @@ impl Keyed {
             return;
         }
         // Usually a home is free and gets the query. Then nothing else is looked at, nor ranked.
-        if query.avoid.is_empty() && !self.policy.spares_some() {
+        if query.avoid.is_empty() && !spares_some {
             let homes = set.homes.min(set.first.as_slice().len());
             self.take_free(now, query, &set.first.as_slice()[..homes], homes);
             if !self.homes.is_empty() {

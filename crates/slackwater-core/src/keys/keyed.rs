@@ -178,11 +178,13 @@ impl Policy for Keyed {
             }
             return decision;
         };
+        // Before the order is looked at, because it may change which replicas may be chosen.
+        let spares_some = self.policy.spares_some(now);
         if !self.order.is_current(self.policy.fleet()) {
             self.order.refresh(self.policy.fleet(), &mut self.loads);
         }
         let mut set = self.homes_of(key);
-        self.narrow(latest, query, key, &mut set);
+        self.narrow(latest, query, (key, &mut set), spares_some);
         if explanation.is_some() {
             self.complete(key, &mut set);
             self.explain(query, &set);
@@ -234,8 +236,8 @@ impl Policy for Keyed {
         self.policy.wants_trial()
     }
 
-    fn spares_some(&self) -> bool {
-        self.policy.spares_some()
+    fn spares_some(&mut self, now: Instant) -> bool {
+        self.policy.spares_some(now)
     }
 
     fn fleet(&self) -> &Fleet {

@@ -122,9 +122,10 @@ pub trait Policy: Debug + Send {
     /// [`shadow_trials`](crate::health::HealthSettings::shadow_trials).
     fn wants_trial(&self) -> bool;
 
-    /// Whether some replicas get less than their share of first attempts, as of the last event, so
-    /// that such a query may be kept from a replica that may be chosen. Only health does that.
-    fn spares_some(&self) -> bool {
+    /// Settles the standing of all replicas if that is due. Returns whether some get less than
+    /// their share of first attempts, so that such a query may be kept from a replica that may be
+    /// chosen. Only health does that.
+    fn spares_some(&mut self, _now: Instant) -> bool {
         false
     }
 

@@ -2,11 +2,12 @@
 
 use crate::world::{MS, World, about, key};
 use core::time::Duration;
+use slackwater_core::health::HealthSettings;
 use slackwater_core::keys::KeySettings;
 use slackwater_core::policy::{
     Attempt, Decision, Event, Explanation, Outcome, POLICIES, PickReason, Query,
 };
-use slackwater_core::{LoadReport, ReplicaId, Rif};
+use slackwater_core::{LoadReport, Quantile, ReplicaId, Rif, SplitMix64};
 use std::collections::BTreeMap;
 
 fn world() -> World {
@@ -100,6 +101,34 @@ fn home_that_health_spares_passes_queries_on_within_its_set() {
     );
 }
 
+/// That a home gets less than its share may be found only when the next query chooses.
+#[test]
+fn no_query_leaves_the_set_when_health_begins_to_spare_the_home() {
+    let mut health = HealthSettings::default();
+    health.out_max = Quantile::ZERO;
+    let mut picks = BTreeMap::new();
+    for seed in 0..20 {
+        let mut world = World::watched_by(health.clone(), "round_robin", 0..6);
+        world.draw = SplitMix64::new(seed);
+        let (set, _) = world.set(5);
+        for number in 0..90 {
+            let pick = world.pick(about(number));
+            world.now += MS;
+            let is_bad = world.name(pick.ticket.replica()) == set[0];
+            let outcome = [Outcome::Success, Outcome::Failed][usize::from(is_bad)];
+            world.end(pick.ticket, outcome);
+        }
+        world.now += 100 * MS;
+        *picks.entry(world.goes(about(5)).1).or_insert(0) += 1;
+    }
+    let reasons: Vec<_> = picks.keys().copied().collect();
+    assert_eq!(
+        reasons,
+        [PickReason::KeyHome, PickReason::KeySet],
+        "{picks:?}"
+    );
+}
+
 #[test]
 fn set_that_is_down_as_a_whole_spills() {
     let mut world = world();
@@ -171,15 +200,12 @@ fn traffic(world: &mut World, rounds: u32, bad: Option<u32>) {
     for round in 0..rounds {
         world.now += MS;
         let pick = world.pick(about(if round % 3 == 0 { 5 } else { round }));
-        let replica = pick.ticket.replica();
-        let outcome = if Some(world.name(replica)) == bad {
+        let outcome = if Some(world.name(pick.ticket.replica())) == bad {
             Outcome::Failed
         } else {
             Outcome::Success
         };
-        *world.own.get_mut(&replica).unwrap() -= 1;
-        let now = world.now;
-        world.policy.handle_query_done(now, pick.ticket, outcome);
+        world.end(pick.ticket, outcome);
     }
 }
 

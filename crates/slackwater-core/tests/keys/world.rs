@@ -1,7 +1,7 @@
 //! A policy with keys, its replicas, and what they have in flight.
 
 use core::time::Duration;
-use slackwater_core::health::{self, HealthConfig, HealthSettings};
+use slackwater_core::health::{self, HealthSettings};
 use slackwater_core::keys::{Identity, KeyHash, KeyHasher, KeySettings, keyed};
 use slackwater_core::policy::{
     Decision, Event, Explanation, Outcome, Pick, PickReason, Policy, PolicySettings, Query,
@@ -53,8 +53,18 @@ impl World {
 
     /// Like [`Self::new`], with all of health.
     pub(crate) fn watched(policy: &str, names: impl IntoIterator<Item = u32>) -> Self {
+        Self::watched_by(HealthSettings::default(), policy, names)
+    }
+
+    /// Like [`Self::new`], with this health.
+    pub(crate) fn watched_by(
+        health: HealthSettings,
+        policy: &str,
+        names: impl IntoIterator<Item = u32>,
+    ) -> Self {
         let entry = policy_named(policy).expect(policy);
-        let inner = health::build(entry, &PolicySettings::default(), &HealthConfig::default());
+        let config = health.validate().expect("in range");
+        let inner = health::build(entry, &PolicySettings::default(), &config);
         Self::with(inner, KeySettings::default(), names)
     }
 
@@ -168,9 +178,12 @@ impl World {
     }
 
     pub(crate) fn done(&mut self, ticket: Ticket) {
+        self.end(ticket, Outcome::Success);
+    }
+
+    pub(crate) fn end(&mut self, ticket: Ticket, outcome: Outcome) {
         *self.own.get_mut(&ticket.replica()).unwrap() -= 1;
-        self.policy
-            .handle_query_done(self.now, ticket, Outcome::Success);
+        self.policy.handle_query_done(self.now, ticket, outcome);
     }
 
     /// Where the query goes, and why, while its end is awaited.
