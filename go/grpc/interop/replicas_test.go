@@ -62,9 +62,9 @@ func (s *timedService) UnaryCall(
 	return s.TestServiceServer.UnaryCall(ctx, request)
 }
 
-// StreamingInputCall is still at work when gRPC's case cancel_after_begin cancels it. If it answered
-// at the end of the requests, the case would end with either the answer or the cancellation. No
-// other call of the cases has this field.
+// StreamingInputCall is still at work when gRPC's case cancel_after_begin cancels it. If it
+// answered at the end of the requests, the case would end with either the answer or the
+// cancellation. No other call of the cases has this field.
 func (s *timedService) StreamingInputCall(stream testgrpc.TestService_StreamingInputCallServer) error {
 	ctx := stream.Context()
 	if len(metadata.ValueFromIncomingContext(ctx, "key1")) > 0 {
