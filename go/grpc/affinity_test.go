@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/internal/vectors"
 	"github.com/slackwater/slackwater/go/policy"
 )
@@ -137,7 +138,7 @@ func TestCallsOfAKeyGoToOneServer(t *testing.T) {
 	}
 	// A probe that is answered during a call may count it when it is over, so there are none here.
 	c := dial(t, `{"probe": {"transport": "none"}, "key": {"metadata": "x-user"}}`, servers)
-	eventually(t, "all servers are connected", func() bool {
+	await.Until(t, "all servers are connected", func() bool {
 		if _, err := c.call(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
+
+	"github.com/slackwater/slackwater/go/internal/await"
 )
 
 // configs are all policies, with each way to probe that needs nothing else.
@@ -76,7 +78,7 @@ func TestReportedLoadDecides(t *testing.T) {
 	}
 	c := dial(t, `{}`, servers)
 	c.connected(t, 3)
-	eventually(t, "reports of all", func() bool { return len(c.channel(t).Snapshot().Reports) == 3 })
+	await.Until(t, "reports of all", func() bool { return len(c.channel(t).Snapshot().Reports) == 3 })
 	before := busy.calls.Load()
 	c.load(t, 4, 200, nil)
 	if got := busy.calls.Load() - before; got > 10 {
@@ -90,7 +92,7 @@ func TestDrainingServerGetsNoCalls(t *testing.T) {
 	c.connected(t, 3)
 	draining := servers[2]
 	draining.draining.Store(true)
-	eventually(t, "its state is draining", func() bool {
+	await.Until(t, "its state is draining", func() bool {
 		for _, endpoint := range c.channel(t).Snapshot().Endpoints {
 			if endpoint.Address == draining.address {
 				return endpoint.State == "draining"
@@ -149,7 +151,7 @@ func TestServerComesBack(t *testing.T) {
 	again := serveAt(t, port, nil)
 	c.cc.ResetConnectBackoff()
 	c.connected(t, 2)
-	eventually(t, "it gets calls again", func() bool { return c.mustCall(t) == again.address })
+	await.Until(t, "it gets calls again", func() bool { return c.mustCall(t) == again.address })
 }
 
 func TestEndpointsVanishWithCallsInFlight(t *testing.T) {
@@ -173,7 +175,7 @@ func TestEndpointsVanishWithCallsInFlight(t *testing.T) {
 			errs := make(chan error, 8)
 			for range 8 {
 				calls.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 					defer cancel()
 					_, err := c.call(ctx)
 					errs <- err
@@ -184,7 +186,7 @@ func TestEndpointsVanishWithCallsInFlight(t *testing.T) {
 			}
 			c.update(other)
 			c.connected(t, 1)
-			eventually(t, "the other server answers", func() bool { return c.mustCall(t) == other.address })
+			await.Until(t, "the other server answers", func() bool { return c.mustCall(t) == other.address })
 			// The endpoint is gone, and its calls go on.
 			close(release)
 			calls.Wait()
@@ -204,14 +206,14 @@ func TestAllEndpointsVanish(t *testing.T) {
 	c.connected(t, 1)
 	c.mustCall(t)
 	c.update()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
-	eventually(t, "calls fail", func() bool {
+	await.Until(t, "calls fail", func() bool {
 		_, err := c.call(ctx)
 		return status.Code(err) == codes.Unavailable
 	})
 	c.update(s)
-	eventually(t, "calls succeed", func() bool { _, err := c.call(ctx); return err == nil })
+	await.Until(t, "calls succeed", func() bool { _, err := c.call(ctx); return err == nil })
 }
 
 // A call waits as long as there is no connection yet, and fails with the cause if there is none.
@@ -227,7 +229,7 @@ func TestNoServer(t *testing.T) {
 		}
 	}()
 	c := dial(t, `{}`, []*server{{address: refusing.Addr().String()}})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	if _, err := c.call(ctx); status.Code(err) != codes.Unavailable {
 		t.Errorf("error %v", err)
@@ -239,7 +241,7 @@ func TestStreams(t *testing.T) {
 		servers := []*server{serve(t, nil), serve(t, nil)}
 		c := dial(t, `{"probe": {"transport": "none"}}`, servers, options...)
 		c.connected(t, 2)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 		defer cancel()
 		var streams []grpc_testing.TestService_FullDuplexCallClient
 		for range 4 {
@@ -284,7 +286,7 @@ func TestStreams(t *testing.T) {
 }
 
 func TestDeadlineOfTheClient(t *testing.T) {
-	slow := serve(t, after(patience))
+	slow := serve(t, after(await.Patience))
 	c := dial(t, `{}`, []*server{slow})
 	c.connected(t, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -307,7 +309,7 @@ func TestServersWithoutProbes(t *testing.T) {
 	if len(failed) > 0 || answered[servers[0].address] < 50 || answered[servers[1].address] < 50 {
 		t.Errorf("answered %v, failed %v", answered, failed)
 	}
-	eventually(t, "a probe is lost", func() bool { return c.channel(t).Snapshot().Probes.Lost > 0 })
+	await.Until(t, "a probe is lost", func() bool { return c.channel(t).Snapshot().Probes.Lost > 0 })
 }
 
 // A probe that hangs is lost at its deadline, and delays no call.
@@ -315,7 +317,7 @@ func TestProbesThatHang(t *testing.T) {
 	hanging := hangingProbes(t)
 	c := dial(t, `{"prequal": {"probeDeadline": "10ms"}}`, []*server{hanging})
 	c.connected(t, 1)
-	eventually(t, "lost probes", func() bool {
+	await.Until(t, "lost probes", func() bool {
 		c.mustCall(t)
 		return c.channel(t).Snapshot().Probes.Lost >= 3
 	})

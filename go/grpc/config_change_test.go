@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
 )
@@ -135,7 +136,7 @@ func serveProbes(t *testing.T, key *probe.Key, rif uint32) *probeServer {
 	if err != nil {
 		t.Skipf("the port of TCP is not free for UDP: %v", err)
 	}
-	server := &http.Server{Handler: &s.http, ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: &s.http, ReadHeaderTimeout: await.Patience}
 	done := make(chan error, 2)
 	go func() { done <- server.Serve(listener) }()
 	go func() { done <- s.udp.Serve(t.Context(), conn) }()
@@ -166,14 +167,14 @@ func TestProbesByUDPAndHTTP(t *testing.T) {
 				idleProbes, busyProbes := serveProbes(t, used, 0), serveProbes(t, used, 500)
 				c := dial(t, `{}`, nil)
 				c.cc.Connect()
-				eventually(t, "the resolver is there", func() bool { return c.resolverReady() })
+				await.Until(t, "the resolver is there", func() bool { return c.resolverReady() })
 				endpoints := stateOfServers([]*server{idle, busy}).Endpoints
 				// One endpoint by the port of the configuration, the other by its attribute.
 				endpoints[1] = WithProbeAddress(endpoints[1], fmt.Sprintf("127.0.0.1:%d", busyProbes.port))
 				c.configure(t, fmt.Sprintf(`{"probe": {"transport": %q, "port": %d%s}}`,
 					transport, idleProbes.port, named), endpoints...)
 				c.connected(t, 2)
-				eventually(t, "both report", func() bool {
+				await.Until(t, "both report", func() bool {
 					reports := c.channel(t).Snapshot().Reports
 					return len(reports) == 2 && !reports[0].Local && !reports[1].Local
 				})

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -225,9 +226,9 @@ func TestServerThatCutsItsConnections(t *testing.T) {
 	}, true, func(*grpc.Server) {})
 	c := dial(t, `{}`, []*server{serve(t, after(time.Millisecond)), serve(t, after(time.Millisecond)), bad})
 	c.connected(t, 3)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
-	eventually(t, "the server is ejected", func() bool {
+	await.Until(t, "the server is ejected", func() bool {
 		for range 50 {
 			_, _ = c.call(ctx)
 		}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -133,7 +134,7 @@ func (p *pairOfServers) pairCall(t *testing.T, c *client) (from string, err erro
 	t.Helper()
 	p.calls.Store(0)
 	p.addresses = [2]string{}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	var header, trailer metadata.MD
 	var at peer.Peer
@@ -190,14 +191,14 @@ func TestHedges(t *testing.T) {
 					p.await(t, 2)
 					return status.Error(codes.Internal, "broken")
 				}, func(context.Context) error {
-					eventually(t, "the first has failed", func() bool { return watched.count() == 1 })
+					await.Until(t, "the first has failed", func() bool { return watched.count() == 1 })
 					return nil
 				}, false, codes.OK, []policy.Outcome{policy.OutcomeSuccess, policy.OutcomeFailed}},
 				{"the hedge hangs", func(context.Context) error { p.await(t, 2); return nil }, hangs, true, codes.OK,
 					[]policy.Outcome{policy.OutcomeSuccess, policy.OutcomeDropped}},
 				{"the hedge fails", func(context.Context) error {
 					p.await(t, 2)
-					eventually(t, "the hedge has failed", func() bool { return watched.count() == 1 })
+					await.Until(t, "the hedge has failed", func() bool { return watched.count() == 1 })
 					return nil
 				}, fails, true, codes.OK, []policy.Outcome{policy.OutcomeSuccess, policy.OutcomeFailed}},
 				{"both fail", func(context.Context) error {
@@ -249,7 +250,7 @@ func (e *ends) count() int {
 
 // await waits until this many calls have arrived.
 func (p *pairOfServers) await(t *testing.T, calls int64) {
-	eventually(t, "both calls are there", func() bool { return p.calls.Load() >= calls })
+	await.Until(t, "both calls are there", func() bool { return p.calls.Load() >= calls })
 }
 
 // Without another endpoint there is no hedge, and it costs nothing of the budget.
@@ -266,7 +267,7 @@ func TestNoHedgeWithoutAnotherEndpoint(t *testing.T) {
 		c := dial(t, `{"explain": 8}`, all, grpc.WithChainUnaryInterceptor(h.Intercept))
 		c.connected(t, servers)
 		if servers == 2 {
-			eventually(t, "it drains", func() bool {
+			await.Until(t, "it drains", func() bool {
 				for _, endpoint := range c.channel(t).Snapshot().Endpoints {
 					if endpoint.State == "draining" {
 						return true
@@ -280,7 +281,7 @@ func TestNoHedgeWithoutAnotherEndpoint(t *testing.T) {
 		h.mu.Unlock()
 		done := make(chan string)
 		go func() { done <- c.mustCall(t) }()
-		eventually(t, "a hedge was tried", func() bool {
+		await.Until(t, "a hedge was tried", func() bool {
 			e := c.channel(t).current()
 			e.mu.Lock()
 			defer e.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slackwater/slackwater/go/grpc/load"
+	"github.com/slackwater/slackwater/go/internal/await"
 	replica "github.com/slackwater/slackwater/go/load"
 )
 
@@ -38,7 +39,7 @@ func TestClientSideHealthChecking(t *testing.T) {
 	}
 	sick.health.SetServingStatus("search", grpc_health_v1.HealthCheckResponse_SERVING)
 	c.connected(t, 2)
-	eventually(t, "it gets calls again", func() bool { return c.mustCall(t) == sick.address })
+	await.Until(t, "it gets calls again", func() bool { return c.mustCall(t) == sick.address })
 }
 
 type healthServer struct {
@@ -63,7 +64,7 @@ func TestCloseUnderLoad(t *testing.T) {
 		for range 5 {
 			c := dial(t, config, servers)
 			var calls sync.WaitGroup
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 			for range 4 {
 				calls.Go(func() {
 					for {
@@ -75,7 +76,7 @@ func TestCloseUnderLoad(t *testing.T) {
 				})
 			}
 			before := servers[0].calls.Load() + servers[1].calls.Load()
-			eventually(t, "some calls", func() bool {
+			await.Until(t, "some calls", func() bool {
 				return servers[0].calls.Load()+servers[1].calls.Load() > before+20
 			})
 			c.cc.Close()
@@ -96,7 +97,7 @@ func TestCloseUnderLoad(t *testing.T) {
 func TestFirstConnectionsDoNotWarmUp(t *testing.T) {
 	before := settleMax
 	t.Cleanup(func() { settleMax = before })
-	settleMax = patience
+	settleMax = await.Patience
 	slow, fast := serve(t, after(100*time.Millisecond)), serve(t, after(2*time.Millisecond))
 	slow.latencyNS.Store(int64(100 * time.Millisecond))
 	fast.latencyNS.Store(int64(2 * time.Millisecond))
@@ -158,7 +159,7 @@ func TestFirstConnectionThatTakesTooLong(t *testing.T) {
 		}))
 	c.connected(t, 1)
 	balancer := c.channel(t)
-	eventually(t, "health is on", func() bool {
+	await.Until(t, "health is on", func() bool {
 		e := balancer.current()
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -234,7 +235,7 @@ func TestIdleChannel(t *testing.T) {
 	c := dial(t, `{}`, []*server{s}, grpc.WithIdleTimeout(50*time.Millisecond))
 	for range 3 {
 		c.mustCall(t)
-		eventually(t, "the channel is idle", func() bool {
+		await.Until(t, "the channel is idle", func() bool {
 			for _, channel := range Channels() {
 				if channel.Target() == c.target {
 					return false

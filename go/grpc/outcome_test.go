@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -100,7 +101,7 @@ func TestCallsThatEndInTheClient(t *testing.T) {
 	c := dial(t, `{}`, []*server{s})
 	c.connected(t, 1)
 	watched := watchHeads(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	for _, test := range []struct {
 		name   string

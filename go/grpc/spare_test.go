@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/slackwater/slackwater/go/grpc/load"
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -209,7 +210,7 @@ func TestCallsCarryReports(t *testing.T) {
 			}
 			c := dial(t, `{"probe": {"transport": "`+transport+`"}}`, servers)
 			c.connected(t, 2)
-			eventually(t, "probes are spared", func() bool {
+			await.Until(t, "probes are spared", func() bool {
 				c.mustCall(t)
 				e := c.channel(t).current()
 				e.mu.Lock()
@@ -241,12 +242,12 @@ func TestReportsAreRequestedFromServers(t *testing.T) {
 			serveProbes(t, nil, 0)
 			c := dial(t, config, []*server{s})
 			c.connected(t, 1)
-			eventually(t, "probes", func() bool {
+			await.Until(t, "probes", func() bool {
 				c.mustCall(t)
 				return c.channel(t).Snapshot().Probes.Sent > 5
 			})
 			// A probe that is counted first is one more probe than requests.
-			eventually(t, "requests", func() bool {
+			await.Until(t, "requests", func() bool {
 				requests := s.carryRequests.Load()
 				return want(s.probes.Load(), requests)
 			})

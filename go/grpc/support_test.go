@@ -22,16 +22,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slackwater/slackwater/go/grpc/probepb"
+	"github.com/slackwater/slackwater/go/internal/await"
 )
-
-// patience is how long a test waits for something that happens soon.
-const patience = time.Minute
 
 // TestMain fails if a goroutine is left after all tests.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
-		if left := goroutinesLeft(patience); left != "" {
+		if left := goroutinesLeft(await.Patience); left != "" {
 			fmt.Fprintf(os.Stderr, "goroutines left after the tests:\n%s\n", left)
 			code = 1
 		}
@@ -41,8 +39,8 @@ func TestMain(m *testing.M) {
 
 // goroutinesLeft waits until no goroutine of gRPC or of this module runs, and returns those that
 // still do.
-func goroutinesLeft(patience time.Duration) string {
-	deadline := time.Now().Add(patience)
+func goroutinesLeft(waitMax time.Duration) string {
+	deadline := time.Now().Add(waitMax)
 	for {
 		all := make([]byte, 1<<20)
 		all = all[:runtime.Stack(all, true)]
@@ -60,16 +58,6 @@ func goroutinesLeft(patience time.Duration) string {
 			return strings.Join(left, "\n\n")
 		}
 		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never happened: %s", what)
-		}
 	}
 }
 
@@ -270,7 +258,7 @@ func (c *client) call(ctx context.Context) (string, error) {
 // mustCall makes a unary call that must succeed.
 func (c *client) mustCall(t *testing.T) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	address, err := c.call(ctx)
 	if err != nil {
@@ -295,7 +283,7 @@ func (c *client) channel(t *testing.T) *Channel {
 func (c *client) connected(t *testing.T, endpoints int) {
 	t.Helper()
 	c.cc.Connect()
-	eventually(t, fmt.Sprintf("%d endpoints", endpoints), func() bool {
+	await.Until(t, fmt.Sprintf("%d endpoints", endpoints), func() bool {
 		for _, channel := range Channels() {
 			if channel.Target() == c.target {
 				return len(channel.Snapshot().Endpoints) == endpoints
@@ -308,7 +296,7 @@ func (c *client) connected(t *testing.T, endpoints int) {
 // noneInFlight waits until neither the client nor the servers have calls in flight.
 func (c *client) noneInFlight(t *testing.T, servers ...*server) {
 	t.Helper()
-	eventually(t, "no calls in flight", func() bool {
+	await.Until(t, "no calls in flight", func() bool {
 		for _, endpoint := range c.channel(t).Snapshot().Endpoints {
 			if endpoint.InFlight != 0 {
 				return false
@@ -327,7 +315,7 @@ func (c *client) noneInFlight(t *testing.T, servers ...*server) {
 // answered, and the number that failed with each status.
 func (c *client) load(t *testing.T, workers, calls int, each func(call int)) (map[string]int, map[codes.Code]int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*await.Patience)
 	defer cancel()
 	var (
 		mu       sync.Mutex

@@ -8,12 +8,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/slackwater/slackwater/go/internal/await"
 )
 
 // openStreams opens streams that stay open until cancel, or the end of the test.
 func (c *client) openStreams(t *testing.T, streams int) (cancel func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	t.Cleanup(cancel)
 	for range streams {
 		stream, err := c.FullDuplexCall(ctx)
@@ -63,7 +65,7 @@ func TestNewConfigurationKnowsTheCallsInFlight(t *testing.T) {
 		if i == 3 {
 			// Streams of the second configuration end in the fifth.
 			cancels[1]()
-			eventually(t, "five streams end", func() bool {
+			await.Until(t, "five streams end", func() bool {
 				at := c.inFlightAt(t)
 				return at[servers[0].address]+at[servers[1].address] == 15 &&
 					int64(at[servers[0].address]) == servers[0].rif.Load() &&
@@ -76,7 +78,7 @@ func TestNewConfigurationKnowsTheCallsInFlight(t *testing.T) {
 	}
 	c.noneInFlight(t, servers...)
 	e := c.channel(t).current()
-	eventually(t, "nothing is left of earlier calls", func() bool {
+	await.Until(t, "nothing is left of earlier calls", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return len(e.inherited) == 0

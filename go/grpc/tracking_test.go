@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -90,7 +91,7 @@ func TestHeadOfAStreamEndsItsLatency(t *testing.T) {
 		c := dial(t, `{"probe": {"transport": "none"}}`, []*server{s}, options...)
 		c.connected(t, 1)
 		watched := watchHeads(t, c)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 		stream, err := c.FullDuplexCall(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +100,7 @@ func TestHeadOfAStreamEndsItsLatency(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tracked {
-			eventually(t, "the head is handed in", func() bool { return watched.heads.Load() == 1 })
+			await.Until(t, "the head is handed in", func() bool { return watched.heads.Load() == 1 })
 		} else if got := watched.heads.Load(); got != 0 {
 			t.Errorf("%d heads without the options", got)
 		}
@@ -107,7 +108,7 @@ func TestHeadOfAStreamEndsItsLatency(t *testing.T) {
 			t.Errorf("%d ends of a stream that goes on", got)
 		}
 		cancel()
-		eventually(t, "the end", func() bool { return watched.ends.Load() == 1 })
+		await.Until(t, "the end", func() bool { return watched.ends.Load() == 1 })
 	}
 }
 
@@ -143,7 +144,7 @@ func TestServerThatFailsFast(t *testing.T) {
 			good := []*server{serve(t, after(3*time.Millisecond)), serve(t, after(3*time.Millisecond))}
 			c := dial(t, config, append(good, failing))
 			c.connected(t, 3)
-			eventually(t, "it is ejected", func() bool {
+			await.Until(t, "it is ejected", func() bool {
 				c.load(t, 6, 100, nil)
 				for _, endpoint := range c.channel(t).Snapshot().Endpoints {
 					if endpoint.Address == failing.address {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/load"
 	"github.com/slackwater/slackwater/go/policy"
 	"github.com/slackwater/slackwater/go/probe"
@@ -41,17 +42,6 @@ func get(t testing.TB, url string) (*http.Response, string) {
 		t.Fatal(err)
 	}
 	return response, string(body)
-}
-
-// eventually waits for a condition, and fails after a minute.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not in time", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // counted returns what one request to handler counts as, without a socket.
@@ -233,7 +223,7 @@ func TestProbesAreAnsweredAndNotCounted(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	eventually(t, "count", func() bool { return replica.Counts() == load.Counts{Succeeded: 1} })
+	await.Until(t, "count", func() bool { return replica.Counts() == load.Counts{Succeeded: 1} })
 }
 
 func TestOnlyGETOfTheExactPathIsAProbe(t *testing.T) {
@@ -377,7 +367,7 @@ func TestHijackedConnectionsCountUntilTheHandlerReturns(t *testing.T) {
 			t.Errorf("%s: %q, %d in flight", name, body, replica.RIF())
 		}
 		hold <- struct{}{}
-		eventually(t, name, func() bool { return replica.RIF() == 0 })
+		await.Until(t, name, func() bool { return replica.RIF() == 0 })
 		if counts := replica.Counts(); counts != succeeded {
 			t.Errorf("%s: %+v", name, counts)
 		}
@@ -398,7 +388,7 @@ func TestAClientThatLeavesAStreamCancelsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	eventually(t, "count", func() bool { return replica.Counts() == cancelled })
+	await.Until(t, "count", func() bool { return replica.Counts() == cancelled })
 }
 
 func TestShutdownAnnouncesItselfFirst(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/slackwater/slackwater/go/httpload"
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/internal/process"
 	"github.com/slackwater/slackwater/go/load"
 	"github.com/slackwater/slackwater/go/probe"
@@ -28,16 +29,6 @@ func slackwater(t *testing.T, arguments ...string) *process.Process {
 		t.Skip("there is no Rust program to talk to: set SLACKWATER_BIN to the path of slackwater")
 	}
 	return process.Start(t, binary, arguments...)
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not in time", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 // answers reports whether url answers with 200 and this body.
@@ -80,7 +71,7 @@ func TestGoClientsProbeTheRustAgent(t *testing.T) {
 		"--key-file", file)
 	addr := netip.MustParseAddrPort(agent.Address(t))
 	url := "http://" + addr.String()
-	eventually(t, "agent", func() bool { return answers(url+"/", "hello") })
+	await.Until(t, "agent", func() bool { return answers(url+"/", "hello") })
 
 	reports := make(chan probe.Answer[int], 8)
 	client, err := probe.NewClient(probe.ClientOptions[int]{
@@ -112,7 +103,7 @@ func TestGoClientsProbeTheRustAgent(t *testing.T) {
 
 	ended := make(chan bool, 1)
 	go func() { ended <- answers(url+"/hold", "hello") }()
-	eventually(t, "request in flight", func() bool { return byUDP(2).Report.RIF == 1 })
+	await.Until(t, "request in flight", func() bool { return byUDP(2).Report.RIF == 1 })
 	byHTTP := &probe.HTTPClient{Key: key}
 	defer byHTTP.CloseIdleConnections()
 	report, err := byHTTP.Probe(t.Context(), url+probe.Path, []byte("user-17"))
@@ -177,8 +168,8 @@ func TestRustServeProbesGoServers(t *testing.T) {
 			serve := slackwater(t, "serve", "--config", config, "--listen", process.AnyPort, "--replicas", addr,
 				"--probe", transport, "--admin", "none")
 			url := "http://" + serve.Address(t) + "/"
-			eventually(t, "serve", func() bool { return answers(url, "hello") })
-			eventually(t, "probes", func() bool {
+			await.Until(t, "serve", func() bool { return answers(url, "hello") })
+			await.Until(t, "probes", func() bool {
 				if !answers(url, "hello") {
 					return false
 				}

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/load"
 )
 
@@ -126,11 +127,11 @@ func TestAReaderThatFailsAtOnceLeavesTheHeadOpen(t *testing.T) {
 	if response, _ := get(t, url); response.StatusCode != http.StatusBadGateway {
 		t.Errorf("status %s", response.Status)
 	}
-	eventually(t, "a failure", func() bool { return replica.Counts() == load.Counts{Failed: 1} })
+	await.Until(t, "a failure", func() bool { return replica.Counts() == load.Counts{Failed: 1} })
 	if response, body := get(t, url+"/late"); response.StatusCode != http.StatusOK || body != "some" {
 		t.Errorf("status %s, body %q", response.Status, body)
 	}
-	eventually(t, "a success", func() bool { return replica.Counts() == load.Counts{Succeeded: 1, Failed: 1} })
+	await.Until(t, "a success", func() bool { return replica.Counts() == load.Counts{Succeeded: 1, Failed: 1} })
 }
 
 // unwrapping is other middleware around this one's, which can only be unwrapped.
@@ -160,7 +161,7 @@ func TestLatencyEndsWithAHijackThroughOtherMiddleware(t *testing.T) {
 	if response, err := http.Get(server.URL); err == nil {
 		response.Body.Close()
 	}
-	eventually(t, "an end", func() bool { return replica.Counts() == load.Counts{Succeeded: 1} })
+	await.Until(t, "an end", func() bool { return replica.Counts() == load.Counts{Succeeded: 1} })
 	if report := replica.Report(nil); hijacked == 0 || report.Latency != hijacked {
 		t.Errorf("latency %v after the hijack, %v at the end", hijacked, report.Latency)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -62,17 +63,6 @@ func newClient(t testing.TB, options ClientOptions[int]) (*Client[int], chan Ans
 	return client, answers
 }
 
-// eventually waits for a condition, and fails after a minute.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(longTimeout); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not in time", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 func receive(t testing.TB, answers chan Answer[int]) Answer[int] {
 	t.Helper()
 	select {
@@ -107,7 +97,7 @@ func TestProbesAreAnswered(t *testing.T) {
 			if counts := client.Counts(); counts != (ClientCounts{Sent: 2, Answered: 2}) {
 				t.Fatalf("%+v", counts)
 			}
-			eventually(t, "count", func() bool { return responder.Counts().Answered == 2 })
+			await.Until(t, "count", func() bool { return responder.Counts().Answered == 2 })
 		})
 	}
 }
@@ -145,7 +135,7 @@ func TestHostileRepliesAreIgnoredAndCounted(t *testing.T) {
 	send(replica, make([]byte, DatagramBytesMax+1))
 	send(replica, buffer[:n]) // our own request
 	want := ClientCounts{Sent: 1, Foreign: 4, Unauthenticated: 2, Malformed: 3}
-	eventually(t, "counts of what is ignored", func() bool { return client.Counts() == want })
+	await.Until(t, "counts of what is ignored", func() bool { return client.Counts() == want })
 	if len(answers) > 0 {
 		t.Fatalf("one was believed: %+v", <-answers)
 	}
@@ -155,7 +145,7 @@ func TestHostileRepliesAreIgnoredAndCounted(t *testing.T) {
 	}
 	send(replica, good)
 	want.Answered, want.Replayed = 1, 1
-	eventually(t, "a replay is counted", func() bool { return client.Counts() == want })
+	await.Until(t, "a replay is counted", func() bool { return client.Counts() == want })
 	if len(answers) > 0 {
 		t.Fatal("a replay was believed")
 	}
@@ -179,7 +169,7 @@ func TestLateRepliesAreIgnoredAndCounted(t *testing.T) {
 	if _, err := replica.WriteToUDPAddrPort(AppendReply(nil, &Reply{Nonce: request.Nonce}, nil), from); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "count", func() bool { return client.Counts() == ClientCounts{Sent: 1, Late: 1} })
+	await.Until(t, "count", func() bool { return client.Counts() == ClientCounts{Sent: 1, Late: 1} })
 	if len(answers) > 0 {
 		t.Fatal("a late reply was believed")
 	}
@@ -490,7 +480,7 @@ func TestTheLongestDatagramIsAnsweredAndALongerOneRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "counts", func() bool {
+	await.Until(t, "counts", func() bool {
 		counts := responder.Counts()
 		return counts.Answered == 1 && counts.Refused(TooLong) == 1
 	})

@@ -9,6 +9,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/slackwater/slackwater/go/httplb"
+	"github.com/slackwater/slackwater/go/internal/await"
 )
 
 // threeTimes are how long requests take at three replicas, of which the first is slow.
@@ -60,10 +61,10 @@ func TestGRPCClientLeavesDrainingRustAgent(t *testing.T) {
 	drained := agents[1]
 	during(t, unary(client), func() {
 		drained.end()
-		eventually(t, "the channel shows that the agent drains", func() bool {
+		await.Until(t, "the channel shows that the agent drains", func() bool {
 			return stateOf(t, drained.address) == "draining"
 		})
-		eventually(t, "the agent has ended", func() bool { return stateOf(t, drained.address) == "" })
+		await.Until(t, "the agent has ended", func() bool { return stateOf(t, drained.address) == "" })
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/interop"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/testdata"
+
+	"github.com/slackwater/slackwater/go/internal/await"
 )
 
 // caseMax bounds one interop case.
@@ -122,7 +124,7 @@ func checkAfterCases(t *testing.T, replicas []*replica) {
 	if snapshot.Probes.Answered == 0 {
 		t.Errorf("no probe was answered: %+v", snapshot.Probes)
 	}
-	eventually(t, "the channel has no call in flight", func() bool {
+	await.Until(t, "the channel has no call in flight", func() bool {
 		for _, endpoint := range snapshotOf(t).Endpoints {
 			if endpoint.InFlight > 0 {
 				return false
@@ -131,7 +133,7 @@ func checkAfterCases(t *testing.T, replicas []*replica) {
 		return true
 	})
 	for _, r := range replicas {
-		eventually(t, r.address+" has no call in flight", func() bool { return r.reporter.Load().RIF() == 0 })
+		await.Until(t, r.address+" has no call in flight", func() bool { return r.reporter.Load().RIF() == 0 })
 		counts := r.reporter.Load().Counts()
 		if counts.Succeeded == 0 {
 			t.Errorf("%s has answered no call: %+v", r.address, counts)

@@ -20,6 +20,7 @@ import (
 
 	slackwatergrpc "github.com/slackwater/slackwater/go/grpc"
 	"github.com/slackwater/slackwater/go/grpc/load"
+	"github.com/slackwater/slackwater/go/internal/await"
 )
 
 // replica is a gRPC server with the test service of gRPC's interop cases.
@@ -178,9 +179,9 @@ func snapshotOf(t *testing.T) slackwatergrpc.Snapshot {
 // is probed in turn with calls, so it makes some.
 func available(t *testing.T, client testgrpc.TestServiceClient, endpoints int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
-	eventually(t, fmt.Sprint(endpoints, " endpoints answer probes"), func() bool {
+	await.Until(t, fmt.Sprint(endpoints, " endpoints answer probes"), func() bool {
 		_, err := client.EmptyCall(ctx, &testgrpc.Empty{}, grpc.WaitForReady(true))
 		if err != nil {
 			t.Fatalf("EmptyCall: %v", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/internal/process"
 )
 
@@ -123,7 +124,7 @@ func (p *rustProxy) replicas(t *testing.T) map[string]rustReplica {
 func (p *rustProxy) reports(t *testing.T, addresses []string) {
 	t.Helper()
 	busy := false
-	eventually(t, "serve has reports of all replicas, and of requests in flight", func() bool {
+	await.Until(t, "serve has reports of all replicas, and of requests in flight", func() bool {
 		all := true
 		replicas := p.replicas(t)
 		for _, address := range addresses {
@@ -138,5 +139,5 @@ func (p *rustProxy) reports(t *testing.T, addresses []string) {
 // state waits until a replica has a state.
 func (p *rustProxy) state(t *testing.T, address, state string) {
 	t.Helper()
-	eventually(t, address+" is "+state, func() bool { return p.replicas(t)[address].State == state })
+	await.Until(t, address+" is "+state, func() bool { return p.replicas(t)[address].State == state })
 }

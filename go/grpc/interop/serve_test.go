@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/slackwater/slackwater/go/internal/await"
 )
 
 // TestRustServeOverGRPCServers has slackwater serve balance over gRPC servers that report their
@@ -44,7 +46,7 @@ func TestRustServeOverGRPCServers(t *testing.T) {
 		t.Errorf("the draining replica got %d requests", after-before)
 	}
 	for _, r := range replicas {
-		eventually(t, r.address+" has no call in flight", func() bool { return r.reporter.Load().RIF() == 0 })
+		await.Until(t, r.address+" has no call in flight", func() bool { return r.reporter.Load().RIF() == 0 })
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/slackwater/slackwater/go/httpload"
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/load"
 	"github.com/slackwater/slackwater/go/probe"
 )
@@ -32,7 +33,7 @@ const (
 // send makes many requests, several at a time, and fails the test if one fails.
 func send(t *testing.T, count int64, request func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	var made atomic.Int64
 	var senders sync.WaitGroup
@@ -58,7 +59,7 @@ func during(t *testing.T, request func(ctx context.Context) error, check func())
 	for range atOnce {
 		senders.Go(func() {
 			for !checked.Load() {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 				err := request(ctx)
 				cancel()
 				if err != nil {
@@ -159,7 +160,7 @@ func startHTTPReplica(t *testing.T, takes time.Duration, plain bool) *httpReplic
 			_ = responder.Serve(context.WithoutCancel(t.Context()), socket)
 		}()
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: await.Patience}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
 		_ = server.Close()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/interop/grpc_testing"
 
 	slackwatergrpc "github.com/slackwater/slackwater/go/grpc"
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/internal/process"
 )
 
@@ -41,7 +42,7 @@ func TestServeBesideGRPCAndEnvoy(t *testing.T) {
 		slices.Sort(replicas)
 		byResource.reaches(t, "", replicas...)
 		byCluster.reaches(t, "", replicas...)
-		eventually(t, "gRPC's client has the same endpoints", func() bool {
+		await.Until(t, "gRPC's client has the same endpoints", func() bool {
 			if _, err := client.UnaryCall(t.Context(), &grpc_testing.SimpleRequest{}); err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +55,7 @@ func TestServeBesideGRPCAndEnvoy(t *testing.T) {
 			return slices.Equal(found, ports)
 		})
 		if envoy != "" {
-			eventually(t, "Envoy has the same endpoints", func() bool {
+			await.Until(t, "Envoy has the same endpoints", func() bool {
 				return slices.Equal(endpointsOf(t, envoy), ports)
 			})
 		}
@@ -116,7 +117,7 @@ static_resources:
 	process.Start(t, program, "--config-path", config, "--admin-address-path", admin, "--disable-hot-restart",
 		"--concurrency", "1", "--log-level", "warning")
 	var address string
-	eventually(t, "Envoy has written the address of its admin server", func() bool {
+	await.Until(t, "Envoy has written the address of its admin server", func() bool {
 		text, _ := os.ReadFile(admin)
 		address = string(text)
 		_, _, err := net.SplitHostPort(address)

@@ -28,6 +28,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/slackwater/slackwater/go/internal/await"
 )
 
 // control is a control plane of endpoints and clusters, which records the requests of its clients,
@@ -193,7 +195,7 @@ func (c *control) expects(t *testing.T, aboutClusters bool, want ...string) {
 			t.Logf("requests %q", found)
 		}
 	}()
-	eventually(t, fmt.Sprintf("the requests %q", want), func() bool {
+	await.Until(t, fmt.Sprintf("the requests %q", want), func() bool {
 		c.mutex.Lock()
 		defer c.mutex.Unlock()
 		found = nil
@@ -217,7 +219,7 @@ func (c *control) expects(t *testing.T, aboutClusters bool, want ...string) {
 // expected.
 func (c *control) forget(t *testing.T, aboutClusters bool, last string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("the request %q", last), func() bool {
+	await.Until(t, fmt.Sprintf("the request %q", last), func() bool {
 		c.mutex.Lock()
 		defer c.mutex.Unlock()
 		for _, request := range slices.Backward(c.requests) {
@@ -237,7 +239,7 @@ func (c *control) forget(t *testing.T, aboutClusters bool, last string) {
 func (c *control) taken(t *testing.T, last string) []string {
 	t.Helper()
 	var taken []string
-	eventually(t, fmt.Sprintf("the request %q", last), func() bool {
+	await.Until(t, fmt.Sprintf("the request %q", last), func() bool {
 		c.mutex.Lock()
 		defer c.mutex.Unlock()
 		taken = slices.Clone(c.requests)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/slackwater/slackwater/go/internal/await"
 	"github.com/slackwater/slackwater/go/internal/process"
 )
 
@@ -122,7 +123,7 @@ func (p *proxy) reaches(t *testing.T, failure string, replicas ...string) discov
 			t.Logf("replicas %q, failure %v", found, text(state.Failure))
 		}
 	}()
-	eventually(t, fmt.Sprintf("the replicas %q with the failure %q", replicas, failure), func() bool {
+	await.Until(t, fmt.Sprintf("the replicas %q with the failure %q", replicas, failure), func() bool {
 		state, found = p.status(t)
 		hasFailed := state.Failure != nil && strings.Contains(*state.Failure, failure)
 		return slices.Equal(found, replicas) && (failure == "" && state.Failure == nil || failure != "" && hasFailed)
@@ -253,7 +254,7 @@ func runLife(t *testing.T, delta bool) {
 	c.set(t, "9", map[string][]place{"web": {{port: 7009}}})
 	p.reaches(t, "", "7009 t0 w1")
 	// The stream before may have brought it, too, in its last moment.
-	eventually(t, "there is a stream, and the last version", func() bool {
+	await.Until(t, "there is a stream, and the last version", func() bool {
 		state, _ = p.status(t)
 		return state.XDS.Connected && (delta || state.XDS.Version == "9")
 	})

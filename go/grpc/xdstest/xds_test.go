@@ -41,13 +41,13 @@ import (
 
 	slackwatergrpc "github.com/slackwater/slackwater/go/grpc"
 	"github.com/slackwater/slackwater/go/grpc/load"
+	"github.com/slackwater/slackwater/go/internal/await"
 	replica "github.com/slackwater/slackwater/go/load"
 )
 
 const (
-	node     = "client"
-	name     = "svc"
-	patience = time.Minute
+	node = "client"
+	name = "svc"
 )
 
 // TestMain fails if a goroutine is left after all tests.
@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 }
 
 func goroutinesLeft() string {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(await.Patience)
 	for {
 		all := make([]byte, 1<<20)
 		all = all[:runtime.Stack(all, true)]
@@ -82,15 +82,6 @@ func goroutinesLeft() string {
 			return strings.Join(left, "\n\n")
 		}
 		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never happened: %s", what)
-		}
 	}
 }
 
@@ -325,7 +316,7 @@ func runUnderLoad(t *testing.T, cluster *clusterv3.Cluster, locality bool) {
 	p.set(t, servers[0], servers[1], servers[2])
 
 	client := dial(t, p)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*await.Patience)
 	defer cancel()
 	call := func() error {
 		_, err := client.UnaryCall(ctx, &grpc_testing.SimpleRequest{})
@@ -338,7 +329,7 @@ func runUnderLoad(t *testing.T, cluster *clusterv3.Cluster, locality bool) {
 	if got := channel.Locality() != ""; got != locality {
 		t.Errorf("locality %q", channel.Locality())
 	}
-	eventually(t, "3 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 3 })
+	await.Until(t, "3 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 3 })
 
 	var killing atomic.Bool
 	steps := map[int64]func(){
@@ -392,7 +383,7 @@ func runUnderLoad(t *testing.T, cluster *clusterv3.Cluster, locality bool) {
 			t.Errorf("server %d got no call", i)
 		}
 	}
-	eventually(t, "nothing is in flight", func() bool {
+	await.Until(t, "nothing is in flight", func() bool {
 		for _, endpoint := range channel.Snapshot().Endpoints {
 			if endpoint.InFlight != 0 {
 				return false
@@ -405,7 +396,7 @@ func runUnderLoad(t *testing.T, cluster *clusterv3.Cluster, locality bool) {
 		}
 		return true
 	})
-	eventually(t, "2 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 2 })
+	await.Until(t, "2 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 2 })
 	// The configuration has come through all layers of xDS.
 	if got := len(channel.Picks()); got != 16 {
 		t.Errorf("%d picks kept, want 16", got)
@@ -423,7 +414,7 @@ func TestSlowServerGetsFewCalls(t *testing.T) {
 	fast, slow := serve(t, 2*time.Millisecond), serve(t, 200*time.Millisecond)
 	p.set(t, fast, slow)
 	client := dial(t, p)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	var all sync.WaitGroup
 	for range 8 {
@@ -460,12 +451,12 @@ func TestOutlierDetection(t *testing.T) {
 	bad.fails = true
 	p.set(t, good, bad)
 	client := dial(t, p)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	_, _ = client.UnaryCall(ctx, &grpc_testing.SimpleRequest{})
 	channel := onlyChannel(t)
-	eventually(t, "2 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 2 })
-	eventually(t, "one is ejected", func() bool {
+	await.Until(t, "2 endpoints", func() bool { return len(channel.Snapshot().Endpoints) == 2 })
+	await.Until(t, "one is ejected", func() bool {
 		_, _ = client.UnaryCall(ctx, &grpc_testing.SimpleRequest{})
 		return len(channel.Snapshot().Endpoints) == 1
 	})
