@@ -42,7 +42,8 @@ type replicaOptions struct {
 	tls   credentials.TransportCredentials
 }
 
-// timedService takes some time for each unary call, and waits for the cancellation of a stream.
+// timedService takes some time for each unary call, and leaves the call of gRPC's case
+// cancel_after_begin open until it is cancelled.
 type timedService struct {
 	testgrpc.TestServiceServer
 	takes    time.Duration
@@ -65,7 +66,7 @@ func (s *timedService) UnaryCall(
 
 // StreamingInputCall is still at work when gRPC's case cancel_after_begin cancels it. If it
 // answered at the end of the requests, the case would end with either the answer or the
-// cancellation. No other call of the cases has this field.
+// cancellation. Only that case sends the metadata key1.
 func (s *timedService) StreamingInputCall(stream testgrpc.TestService_StreamingInputCallServer) error {
 	ctx := stream.Context()
 	if len(metadata.ValueFromIncomingContext(ctx, "key1")) > 0 {
