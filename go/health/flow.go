@@ -192,9 +192,8 @@ func (g *guarded) Choose(
 	return decision
 }
 
-// SparesSome settles the standing of all replicas if that is due. It reports whether some get less
-// than their share of first attempts, so that such a query may be kept from a replica that may be
-// chosen.
+// SparesSome settles the standing of all replicas if that is due. It reports whether some may get
+// less than their share of queries, so that a query may be kept from a replica that may be chosen.
 func (g *guarded) SparesSome(now policy.Instant) bool {
 	g.tick(now)
 	return g.hasChanged || len(g.shares.less) > 0

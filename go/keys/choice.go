@@ -74,7 +74,8 @@ func (k *keyed) narrow(now policy.Instant, query *policy.Query, key policy.KeyHa
 	k.takeFree(now, query, k.members(of), of.homes)
 }
 
-// sparesSome returns whether health keeps some queries from replicas that may be chosen, now.
+// sparesSome lets health settle, and returns whether it may keep the query from a replica that may
+// be chosen.
 func (k *keyed) sparesSome(now policy.Instant) bool {
 	inner, isGuarded := k.policy.(interface{ SparesSome(policy.Instant) bool })
 	return isGuarded && inner.SparesSome(now)

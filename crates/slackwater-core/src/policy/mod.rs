@@ -71,8 +71,9 @@ use core::fmt::Debug;
 /// A way to choose replicas.
 ///
 /// A choice never waits, never does I/O and never allocates `[A1]`. `now` should not step back. If
-/// it does, the policy keeps the latest time that it has seen. No method has a default: a wrapper
-/// that leaves one out does not compile, and a new [`Event`] passes through it.
+/// it does, the policy keeps the latest time that it has seen. No method but
+/// [`spares_some`](Self::spares_some) has a default: a wrapper that leaves one out does not compile,
+/// and a new [`Event`] passes through it. A wrapper between keys and health must pass that one on.
 pub trait Policy: Debug + Send {
     /// The name that selects it, as in [`POLICIES`].
     fn name(&self) -> &'static str;
@@ -122,9 +123,9 @@ pub trait Policy: Debug + Send {
     /// [`shadow_trials`](crate::health::HealthSettings::shadow_trials).
     fn wants_trial(&self) -> bool;
 
-    /// Settles the standing of all replicas if that is due. Returns whether some get less than
-    /// their share of first attempts, so that such a query may be kept from a replica that may be
-    /// chosen. Only health does that.
+    /// Settles the standing of all replicas if that is due. Returns whether some may get less than
+    /// their share of queries, so that a query may be kept from a replica that may be chosen. Only
+    /// health does that.
     fn spares_some(&mut self, _now: Instant) -> bool {
         false
     }
