@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,36 +27,12 @@ import (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
-		if left := goroutinesLeft(await.Patience); left != "" {
+		if left := await.GoroutinesLeft(); left != "" {
 			fmt.Fprintf(os.Stderr, "goroutines left after the tests:\n%s\n", left)
 			code = 1
 		}
 	}
 	os.Exit(code)
-}
-
-// goroutinesLeft waits until no goroutine of gRPC or of this module runs, and returns those that
-// still do.
-func goroutinesLeft(waitMax time.Duration) string {
-	deadline := time.Now().Add(waitMax)
-	for {
-		all := make([]byte, 1<<20)
-		all = all[:runtime.Stack(all, true)]
-		var left []string
-		for stack := range strings.SplitSeq(string(all), "\n\n") {
-			ours := strings.Contains(stack, "google.golang.org/grpc") || strings.Contains(stack, "slackwater")
-			if ours && !strings.Contains(stack, "goroutinesLeft") {
-				left = append(left, stack)
-			}
-		}
-		if len(left) == 0 {
-			return ""
-		}
-		if time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 // server is a gRPC server that reports its load.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,31 +56,12 @@ func TestMain(m *testing.M) {
 			fmt.Fprintf(os.Stderr, "%d balancers left after the tests\n", left)
 			code = 1
 		}
-		if left := goroutinesLeft(); left != "" {
+		if left := await.GoroutinesLeft(); left != "" {
 			fmt.Fprintf(os.Stderr, "goroutines left after the tests:\n%s\n", left)
 			code = 1
 		}
 	}
 	os.Exit(code)
-}
-
-func goroutinesLeft() string {
-	deadline := time.Now().Add(await.Patience)
-	for {
-		all := make([]byte, 1<<20)
-		all = all[:runtime.Stack(all, true)]
-		var left []string
-		for stack := range strings.SplitSeq(string(all), "\n\n") {
-			ours := strings.Contains(stack, "google.golang.org/grpc") || strings.Contains(stack, "slackwater")
-			if ours && !strings.Contains(stack, "goroutinesLeft") {
-				left = append(left, stack)
-			}
-		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 // plane is a control plane of go-control-plane.
