@@ -129,7 +129,7 @@ impl<R: LatestRule> LatestReports<R> {
     /// beyond the newest are not searched for expired ones, so their age is checked here.
     fn candidates<'a>(
         &'a self,
-        query: Query<'a>,
+        query: &'a Query<'a>,
     ) -> impl Iterator<Item = &'a Row<R::Known>> + Clone {
         let newest = if query.among.is_empty() {
             self.rows.newest()
@@ -177,7 +177,7 @@ impl<R: LatestRule> LatestReports<R> {
     #[inline]
     fn survey(
         &self,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &Client,
         known_ns: &mut Vec<u64>,
     ) -> Survey<R::Moment> {
@@ -209,7 +209,7 @@ impl<R: LatestRule> LatestReports<R> {
 
     /// Like [`Self::survey`], without an allocation.
     #[inline]
-    fn survey_with_buffer(&mut self, query: Query<'_>, client: &Client) -> Survey<R::Moment> {
+    fn survey_with_buffer(&mut self, query: &Query<'_>, client: &Client) -> Survey<R::Moment> {
         if R::RIF_LIMIT.is_none() {
             return self.survey(query, client, &mut Vec::new());
         }
@@ -221,7 +221,7 @@ impl<R: LatestRule> LatestReports<R> {
 
     /// The load of other clients at unprobed candidates. `[A13]`
     #[inline]
-    fn unprobed(&self, query: Query<'_>, client: &Client) -> Unprobed {
+    fn unprobed(&self, query: &Query<'_>, client: &Client) -> Unprobed {
         if client.any_unprobed() {
             self.any_unprobed(query)
         } else {
@@ -230,7 +230,7 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     #[cold]
-    fn any_unprobed(&self, query: Query<'_>) -> Unprobed {
+    fn any_unprobed(&self, query: &Query<'_>) -> Unprobed {
         let drawn = self.candidates(query).filter(|row| row.local);
         Unprobed {
             lowest_drawn: drawn.map(|row| row.others).min().unwrap_or(0),
@@ -302,7 +302,7 @@ impl<R: LatestRule> LatestReports<R> {
     fn offer_rest(
         &self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         survey: &Survey<R::Moment>,
         fleet: &Fleet,
         likely: [u32; 2],
@@ -321,7 +321,7 @@ impl<R: LatestRule> LatestReports<R> {
     fn best(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &Client,
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
@@ -349,21 +349,23 @@ impl<R: LatestRule> LatestReports<R> {
         if rest_min <= lowest.second.first() {
             self.offer_rest(now, query, &survey, fleet, likely, &mut lowest);
         }
-        let Lowest { first, second } = lowest;
-        let ranked = |rank: FleetRank| {
-            rows.get(rank.index())
-                .filter(|_| rank != FleetRank::HIGHEST)
-        };
-        let (mut chosen, mut runner_up) = (ranked(first)?, ranked(second));
-        if runner_up.is_some() && second.ties_with(first) {
-            let rank = |index, row: &_| self.rank(now, index, row, &survey, fleet);
-            (chosen, runner_up) = drawn(rows, query, rank, draw)?;
-        }
         let candidates = if query.allows_all() {
             rows.len()
         } else {
             rows.iter().filter(|row| allows(row)).count()
         };
+        if candidates == 0 {
+            return None;
+        }
+        let Lowest { first, second } = lowest;
+        let (mut chosen, mut runner_up) = (rows.get(first.index())?, None);
+        if candidates > 1 {
+            runner_up = rows.get(second.index());
+            if second.ties_with(first) {
+                let rank = |index, row: &_| self.rank(now, index, row, &survey, fleet);
+                (chosen, runner_up) = drawn(rows, query, rank, draw)?;
+            }
+        }
         Some(Choice {
             replica: chosen.replica,
             reason: R::reason(first.first()),
@@ -398,8 +400,9 @@ impl Lowest {
     }
 }
 
-/// The indexes of the two rows with the lowest values, and the lowest value of the others.
-#[inline]
+/// The indexes of the two rows with the lowest values, and the lowest value of the others. Not
+/// inlined, so that each value it keeps has a register.
+#[inline(never)]
 fn likely<T>(rows: &[T], value: impl Fn(&T) -> u64) -> ([u32; 2], u64) {
     // Most often there are as many rows as there can be. With that number known, the compiler makes
     // no loop of it, which takes a quarter less time.
@@ -432,7 +435,7 @@ fn lowest_two(values: impl Iterator<Item = u64>) -> ([u32; 2], u64) {
 #[cold]
 fn drawn<'a, K>(
     rows: &'a [Row<K>],
-    query: Query<'_>,
+    query: &Query<'_>,
     rank: impl Fn(u32, &Row<K>) -> FleetRank + Clone,
     draw: &mut dyn Draw,
 ) -> Option<(&'a Row<K>, Option<&'a Row<K>>)> {

@@ -21,7 +21,7 @@ impl<R: LatestRule> LatestReports<R> {
     pub(super) fn best_of_few(
         &self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         survey: &Survey<R::Moment>,
         client: &Client,
         draw: &mut dyn Draw,

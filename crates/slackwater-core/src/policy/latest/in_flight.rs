@@ -17,11 +17,11 @@ pub(super) type FleetRank = Rank<20>;
 pub(super) fn fewest_in_flight(
     now: Instant,
     client: &Client,
-    query: Query<'_>,
+    query: &Query<'_>,
     draw: &mut dyn Draw,
 ) -> Option<Choice> {
     let fleet = &client.fleet;
-    fleet.find_for(query, |replicas| {
+    fleet.find_for(*query, |replicas| {
         let allowed = (0_u32..)
             .zip(replicas)
             .filter(|&(_, &replica)| query.allows(replica));

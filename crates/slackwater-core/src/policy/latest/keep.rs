@@ -27,7 +27,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn pass_turn(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &mut Client,
         draw: &mut dyn Draw,
     ) {
@@ -35,8 +35,10 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             self.expire(now, client);
             // Without reports it is no replica's turn.
             if !self.rows.all().is_empty() {
-                let turn = self.choose(now, query.avoiding_none(), client, draw);
-                client.fleet.pass_turn(query, turn.map(|turn| turn.replica));
+                let turn = self.choose(now, &query.avoiding_none(), client, draw);
+                client
+                    .fleet
+                    .pass_turn(*query, turn.map(|turn| turn.replica));
             }
         }
     }
@@ -44,7 +46,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn choose(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &mut Client,
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
@@ -59,7 +61,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn explain(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &mut Client,
         explanation: &mut Explanation,
     ) {
@@ -89,7 +91,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         };
         if !any_report {
             // Without reports, queries in flight decide.
-            for &replica in fleet.allowed_set(query) {
+            for &replica in fleet.allowed_set(*query) {
                 let place = place_in_flight(now, client, replica);
                 consider(
                     replica,
@@ -101,7 +103,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             return;
         }
         // This includes replicas that the query has tried: they are recorded, and not chosen.
-        for row in self.candidates(Query::first().among(query.among)) {
+        for row in self.candidates(&Query::first().among(query.among)) {
             let compared = self.weighed(now, row, &survey, fleet);
             let report = Self::view(now, row, &survey, fleet);
             consider(row.replica, Some(report), compared.place, compared.values);
@@ -169,7 +171,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn handle_sent(
         &mut self,
         _now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         _choice: &Choice,
         _client: &mut Client,
         _draw: &mut dyn Draw,
@@ -211,7 +213,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
 
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
         R::RIF_LIMIT?;
-        let survey = self.survey(Query::first(), client, &mut Vec::new());
+        let survey = self.survey(&Query::first(), client, &mut Vec::new());
         survey.rif_limit
     }
 

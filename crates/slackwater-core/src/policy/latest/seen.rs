@@ -33,7 +33,7 @@ impl<R: LatestRule> LatestReports<R> {
 
     /// All reports, oldest first.
     pub(super) fn seen(&self, now: Instant, client: &Client) -> Vec<PooledView> {
-        let survey = self.survey(Query::first(), client, &mut Vec::new());
+        let survey = self.survey(&Query::first(), client, &mut Vec::new());
         let rows = self.rows.all().iter();
         let mut views: Vec<_> = rows
             .map(|row| Self::view(now, row, &survey, &client.fleet))
@@ -44,10 +44,11 @@ impl<R: LatestRule> LatestReports<R> {
 
     /// The reports that are compared for the next query, oldest first.
     pub(super) fn looked_at(&self, now: Instant, client: &Client) -> Vec<Compared> {
-        let survey = self.survey(Query::first(), client, &mut Vec::new());
+        let query = Query::first();
+        let survey = self.survey(&query, client, &mut Vec::new());
         let fresh_since = self.fresh_since(now).unwrap_or(Instant::EPOCH);
         let mut rows: Vec<_> = self
-            .candidates(Query::first())
+            .candidates(&query)
             .filter(|row| row.received_at >= fresh_since)
             .collect();
         rows.sort_by_key(|row| row.received_at);

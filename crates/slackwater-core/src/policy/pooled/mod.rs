@@ -140,7 +140,7 @@ impl<R: PoolRule> Pooled<R> {
     fn find(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         rif_limit: Option<Rif>,
         client: &Client,
         draw: &mut dyn Draw,
@@ -212,7 +212,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
     fn choose(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &mut Client,
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
@@ -226,7 +226,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
     fn explain(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &mut Client,
         explanation: &mut Explanation,
     ) {
@@ -281,7 +281,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
     fn handle_sent(
         &mut self,
         _now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         choice: &Choice,
         client: &mut Client,
         draw: &mut dyn Draw,

@@ -136,7 +136,7 @@ impl Pool {
     }
 
     /// How many reports the query can use: those of replicas that it may go to.
-    pub(super) fn usable(&self, query: Query<'_>) -> usize {
+    pub(super) fn usable(&self, query: &Query<'_>) -> usize {
         if query.allows_all() {
             return self.reports.len();
         }
@@ -149,7 +149,7 @@ impl Pool {
     /// The best report that the query can use.
     pub(super) fn best(
         &mut self,
-        query: Query<'_>,
+        query: &Query<'_>,
         order: impl Order,
         draw: &mut dyn Draw,
     ) -> Option<Best> {

@@ -155,13 +155,13 @@ impl<K: Keep> Policy for Probed<K> {
         } else if query.attempt == Attempt::Trial {
             None
         } else {
-            (self.kept).pass_turn(now, query, &mut self.client, draw);
+            (self.kept).pass_turn(now, &query, &mut self.client, draw);
             match &mut explanation {
-                None => self.kept.choose(now, query, &mut self.client, draw),
+                None => self.kept.choose(now, &query, &mut self.client, draw),
                 Some(explanation) => {
-                    (self.kept).explain(now, query, &mut self.client, explanation);
+                    (self.kept).explain(now, &query, &mut self.client, explanation);
                     let mut draws = NotedDraws::new(draw);
-                    let choice = (self.kept).choose(now, query, &mut self.client, &mut draws);
+                    let choice = (self.kept).choose(now, &query, &mut self.client, &mut draws);
                     explanation.note_draw(draws.last);
                     choice
                 }
@@ -184,7 +184,7 @@ impl<K: Keep> Policy for Probed<K> {
         self.client.counters.picks.count(choice.reason);
         self.client.fleet.query_sent(choice.replica);
         self.kept
-            .handle_sent(now, query, choice, &mut self.client, draw);
+            .handle_sent(now, &query, choice, &mut self.client, draw);
         let mut ticket = Ticket::new(choice.replica, now);
         ticket.local = self.client.locals.query_sent(now, choice.replica);
         Decision::Pick(Pick {

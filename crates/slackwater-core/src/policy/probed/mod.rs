@@ -69,7 +69,7 @@ pub trait Keep: Debug + Send {
     fn pass_turn(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &mut Client,
         draw: &mut dyn Draw,
     ) {
@@ -81,7 +81,7 @@ pub trait Keep: Debug + Send {
     fn choose(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &mut Client,
         draw: &mut dyn Draw,
     ) -> Option<Choice>;
@@ -90,7 +90,7 @@ pub trait Keep: Debug + Send {
     fn explain(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         client: &mut Client,
         explanation: &mut Explanation,
     );
@@ -115,7 +115,7 @@ pub trait Keep: Debug + Send {
     fn handle_sent(
         &mut self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         choice: &Choice,
         client: &mut Client,
         draw: &mut dyn Draw,
@@ -287,18 +287,18 @@ impl Client {
     pub(in crate::policy) fn random(
         &self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         draw: &mut dyn Draw,
     ) -> Option<ReplicaId> {
         if !self.locals.any_out_of_reach(now) {
-            return self.fleet.random(query, draw);
+            return self.fleet.random(*query, draw);
         }
         let within_reach = || {
-            let choice = self.fleet.choice_for(query).iter().copied();
+            let choice = self.fleet.choice_for(*query).iter().copied();
             choice.filter(|&replica| query.allows(replica) && !self.is_out_of_reach(now, replica))
         };
         match u32::try_from(within_reach().count()) {
-            Ok(0) | Err(_) => self.fleet.random(query, draw),
+            Ok(0) | Err(_) => self.fleet.random(*query, draw),
             Ok(count) => within_reach().nth(below(draw, count) as usize),
         }
     }
@@ -308,7 +308,7 @@ impl Client {
     pub(in crate::policy) fn explain_chance(
         &self,
         now: Instant,
-        query: Query<'_>,
+        query: &Query<'_>,
         report: impl Fn(ReplicaId) -> Option<PooledView>,
         explanation: &mut Explanation,
     ) {
@@ -318,8 +318,8 @@ impl Client {
         let within_reach = |replica: &ReplicaId| {
             any_out && may_be(replica) && !self.is_out_of_reach(now, *replica)
         };
-        let is_any_within = self.fleet.choice_for(query).iter().any(within_reach);
-        for replica in self.fleet.allowed_set(query) {
+        let is_any_within = self.fleet.choice_for(*query).iter().any(within_reach);
+        for replica in self.fleet.allowed_set(*query) {
             if may_be(replica) && (!is_any_within || within_reach(replica)) {
                 let in_flight = self.fleet.in_flight(*replica);
                 explanation.consider(Candidate::new(*replica, report(*replica), in_flight));

@@ -260,8 +260,13 @@ impl Table {
         let before = learned.parts();
         change(learned, all.without(before.latency_ns));
         let after = learned.parts();
-        self.latencies[before.kind()].replace(before.latency_ns, 0);
-        self.latencies[after.kind()].replace(0, after.latency_ns);
+        let (was, is) = (before.kind(), after.kind());
+        if was == is {
+            self.latencies[is].replace(before.latency_ns, after.latency_ns);
+        } else {
+            self.latencies[was].replace(before.latency_ns, 0);
+            self.latencies[is].replace(0, after.latency_ns);
+        }
         (self.capacities).replace(before.capacity, after.capacity);
         (self.costs_ns).replace(before.cost_ns, after.cost_ns);
         *learned
