@@ -7,13 +7,13 @@
 //! ```
 //!
 //! The own zone has room while its replicas use no more than their capacity, in the mean, and
-//! little more of it than the replicas elsewhere. Both means are over the last probes, as many as
-//! [`RecentMean`] remembers. While there is room, a far replica is better only than a near one that
-//! has twice as much as it can carry. There is no room where the own zone is full, overloaded or
-//! slow, or its clients are more than elsewhere. Then the score decides, which is a time: the round
-//! trip is added as it is. 1.3 is what a replica counts with whose usable capacity is in use,
-//! compared with an idle one, so one that delays no query is still the best. There is no share of
-//! traffic to compute, so nothing lags behind.
+//! little more of it than the replicas elsewhere, and a query takes at most 1.3 times as long there.
+//! All means are over the last probes, as many as [`RecentMean`] remembers. While there is room, a
+//! far replica is better only than a near one that has twice as much as it can carry. There is no
+//! room where the own zone is full, overloaded or slow, or its clients are more than elsewhere. Then
+//! the score decides, which is a time: the round trip is added as it is. 1.3 is what a replica
+//! counts with whose usable capacity is in use, compared with an idle one, so one that delays no
+//! query is still the best. There is no share of traffic to compute, so nothing lags behind.
 //!
 //! While no replica reports a capacity, no client knows when one is full. Then the own zone has
 //! room while its replicas have little more requests in flight than others, and if not, a far
@@ -53,10 +53,19 @@ pub(super) struct Zones {
     ns: ReplicaMap<u64>,
     /// Whether any replica was ever far: without one, no report needs a look.
     any: bool,
-    /// What the replicas of the own zone have in use, in units.
-    near: RecentMean,
-    /// What those of all others have in use.
-    far: RecentMean,
+    /// The replicas of the own zone.
+    near: Means,
+    /// Those of all others.
+    far: Means,
+}
+
+/// What some replicas reported.
+#[derive(Debug, Default)]
+struct Means {
+    /// What they have in use, in units.
+    in_use: RecentMean,
+    /// How long a query would have taken, as a share of the mean time alone; in units.
+    time: RecentMean,
 }
 
 impl Zones {
@@ -77,14 +86,16 @@ impl Zones {
         self.any
     }
 
-    /// Takes in what a replica had in use when it answered a probe.
-    pub(super) fn learn(&mut self, away: Away, in_use: u64) {
+    /// Takes in what a replica had in use when it answered a probe, and the score that it had then,
+    /// wherever it is.
+    pub(super) fn learn(&mut self, away: Away, in_use: u64, score: u64) {
         let zone = if away == Away::NEAR {
             &mut self.near
         } else {
             &mut self.far
         };
-        zone.record(in_use.min(IN_USE_MAX));
+        zone.in_use.record(in_use.min(IN_USE_MAX));
+        zone.time.record(score >> UNIT_BITS);
     }
 
     /// Forgets what is in use: loads are in another unit from now on.
@@ -94,12 +105,18 @@ impl Zones {
 
     /// Whether the own zone has room.
     pub(super) fn has_room(&self, by_capacity: bool) -> bool {
-        let (near, far) = (self.near.mean(), self.far.mean());
+        let (near, far) = (self.near.in_use.mean(), self.far.in_use.mean());
         if by_capacity {
-            near <= IN_USE_WITH_ROOM && near <= far + MORE_MAX
+            near <= IN_USE_WITH_ROOM && near <= far + MORE_MAX && !self.is_slow()
         } else {
             near <= far + far / 16 + MORE_MAX
         }
+    }
+
+    /// Whether a query takes so long in the own zone that one elsewhere counts as shorter.
+    fn is_slow(&self) -> bool {
+        let (near, far) = (self.near.time.mean(), self.far.time.mean());
+        far > 0 && near > mul_shift(far, AWAY, UNIT_BITS)
     }
 
     /// How far a replica is, where the mean query takes this long.
@@ -218,20 +235,24 @@ mod tests {
         assert_eq!(away.applied_to(UNIT, true, false), UNIT * 13 / 10);
     }
 
+    /// Whether a zone has room whose replicas, and those elsewhere, have this in use and take this
+    /// long for a query.
+    fn has_room([near, far]: [(u64, u64); 2], by_capacity: bool) -> bool {
+        let mut zones = Zones::default();
+        let mut ids = ReplicaIds::new();
+        let [_, distant] = [(); 2].map(|()| ids.allocate().expect("room"));
+        zones.insert(distant, MS);
+        zones.learn(Away::NEAR, near.0, near.1 * UNIT);
+        zones.learn(zones.of(distant, MEAN_NS), far.0, far.1 * UNIT);
+        let has_room = zones.has_room(by_capacity);
+        zones.forget_loads();
+        assert!(zones.has_room(by_capacity), "nothing is known");
+        has_room
+    }
+
     #[test]
     fn own_zone_has_room_within_its_capacity_and_an_eighth_above_others() {
-        let room = |near: u64, far: u64, by_capacity| {
-            let mut zones = Zones::default();
-            let mut ids = ReplicaIds::new();
-            let [_, distant] = [(); 2].map(|()| ids.allocate().expect("room"));
-            zones.insert(distant, MS);
-            zones.learn(Away::NEAR, near);
-            zones.learn(zones.of(distant, MEAN_NS), far);
-            let has_room = zones.has_room(by_capacity);
-            zones.forget_loads();
-            assert!(zones.has_room(by_capacity), "nothing is known");
-            has_room
-        };
+        let room = |near, far, by_capacity| has_room([(near, UNIT), (far, UNIT)], by_capacity);
         let full = UNIT * 5 / 4;
         assert!(room(full, full, true));
         assert!(!room(full + 1, 2 * UNIT, true), "it is full");
@@ -241,6 +262,40 @@ mod tests {
         let more = 8 * UNIT * 17 / 16 + UNIT / 8;
         assert!(room(more, 8 * UNIT, false));
         assert!(!room(more + 1, 8 * UNIT, false));
+    }
+
+    #[test]
+    fn own_zone_that_takes_1_3_times_as_long_as_others_has_no_room() {
+        let in_use = UNIT / 2;
+        let room = |near, far| has_room([(in_use, near), (in_use, far)], true);
+        let longest = 10_000 * AWAY / UNIT;
+        assert!(room(longest, 10_000));
+        assert!(!room(longest + 1, 10_000));
+        assert!(room(longest + 1, 0), "of the others nothing is known");
+    }
+
+    #[test]
+    fn query_leaves_a_slow_zone_that_has_as_much_in_use_as_others() {
+        let policy = ShortestExpectedDelay::new(
+            crate::policy::prequal::PrequalConfig::default(),
+            &super::super::ShortestExpectedDelayConfig::default(),
+        );
+        let mut trial = Trial::new(policy, 2);
+        let [near, distant] = [trial.replicas[0], trial.replicas[1]];
+        trial.handle(Event::Far(distant, MS));
+        let mut leaves = |cost: Duration| {
+            for (replica, cost) in [(near, cost), (distant, 10 * MS)] {
+                let report = LoadReport {
+                    capacity_millirif: Some(10_000),
+                    cost: Some(cost),
+                    ..LoadReport::new(Rif::new(4), Some(10 * MS))
+                };
+                trial.handle(Event::SiblingReport(replica, &report));
+            }
+            trial.pick().replica() == distant
+        };
+        assert!(!leaves(10 * MS));
+        assert!(leaves(40 * MS));
     }
 
     /// A near and a far replica, 10 ms apart, that have answered probes with this many requests in

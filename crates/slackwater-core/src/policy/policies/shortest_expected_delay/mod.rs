@@ -384,7 +384,8 @@ impl LatestRule for ExpectedDelay {
         (self.usual).learn(known.share(requests), reported.latency_ns);
         if self.zones.any() && reported.from != From::Response {
             let in_use = known.share(requests - FINE);
-            self.zones.learn(known.away, in_use);
+            let score = known.score_there(known.share(requests), self.table.knows_capacity());
+            self.zones.learn(known.away, in_use, score);
         }
         Update { known, of_all }
     }
