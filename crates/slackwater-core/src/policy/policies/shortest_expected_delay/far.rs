@@ -7,13 +7,14 @@
 //! ```
 //!
 //! The own zone has room while its replicas use no more than their capacity, in the mean, and
-//! little more of it than the replicas elsewhere, and a query takes at most 1.3 times as long there.
-//! All means are over the last probes, as many as [`RecentMean`] remembers. While there is room, a
-//! far replica is better only than a near one that has twice as much as it can carry. There is no
-//! room where the own zone is full, overloaded or slow, or its clients are more than elsewhere. Then
-//! the score decides, which is a time: the round trip is added as it is. 1.3 is what a replica
-//! counts with whose usable capacity is in use, compared with an idle one, so one that delays no
-//! query is still the best. There is no share of traffic to compute, so nothing lags behind.
+//! little more of it than the replicas elsewhere, and a query takes at most 1.3 times as long
+//! there. All means are over the last probes, as many as [`RecentMean`] remembers. While there is
+//! room, a far replica is better only than a near one that has twice as much as it can carry. There
+//! is no room where the own zone is full, overloaded or slow, or its clients are more than
+//! elsewhere. Then the score decides, which is a time: the round trip is added as it is. 1.3 is
+//! what a replica counts with whose usable capacity is in use, compared with an idle one, so one
+//! that delays no query is still the best. There is no share of traffic to compute, so nothing lags
+//! behind.
 //!
 //! While no replica reports a capacity, no client knows when one is full. Then the own zone has
 //! room while its replicas have little more requests in flight than others, and if not, a far
@@ -55,7 +56,7 @@ pub(super) struct Zones {
     any: bool,
     /// The replicas of the own zone.
     near: Means,
-    /// Those of all others.
+    /// The replicas of all other zones.
     far: Means,
 }
 
