@@ -232,15 +232,30 @@ pub(crate) fn libraries(triple: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(output(&mut rustc)?.trim_end()))
 }
 
-/// The version of the compiler, such as `1.95.0`.
+/// The versions of the compiler.
+#[derive(Debug)]
+pub(crate) struct Versions {
+    /// Its own, such as `1.95.0`.
+    pub(crate) rust: String,
+    /// That of LLVM, whose unwinder is in programs for musl.
+    pub(crate) llvm: String,
+}
+
+/// Asks the compiler for its versions.
 ///
 /// # Errors
 ///
 /// The compiler does not run.
-pub(crate) fn rust_version() -> Result<String, String> {
-    let version = output(Command::new("rustc").arg("--version"))?;
-    let version = version.split(' ').nth(1);
-    version
-        .map(str::to_owned)
-        .ok_or_else(|| "rustc names no version".to_owned())
+pub(crate) fn versions() -> Result<Versions, String> {
+    let told = output(Command::new("rustc").arg("-vV"))?;
+    let of = |name: &str| {
+        let version = told.lines().find_map(|line| line.strip_prefix(name));
+        version
+            .map(str::to_owned)
+            .ok_or_else(|| format!("rustc -vV has no line \"{name}\""))
+    };
+    Ok(Versions {
+        rust: of("release: ")?,
+        llvm: of("LLVM version: ")?,
+    })
 }

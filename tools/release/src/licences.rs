@@ -57,7 +57,9 @@ pub(crate) fn text(packages: &Packages) -> Result<String, String> {
     let mut page = format!(
         "Slackwater contains these libraries. Their licences follow.\n\n{list}\
          - Rust's standard library: MIT OR Apache-2.0\n\
-         - musl, in programs for musl: MIT\n"
+         - musl, in programs for musl: MIT\n\
+         - LLVM's libunwind, in programs for musl: Apache-2.0 WITH LLVM-exception, which asks for\n  \
+           no text beside a program\n"
     );
     // By the first user, so that a new crate moves little.
     let mut texts: Vec<_> = texts.into_values().collect();

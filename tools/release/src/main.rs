@@ -202,7 +202,7 @@ fn describe(source: &Source, what: (Target, Variant), binary: Vec<u8>) -> Result
         target,
         variant,
         licences: licences::text(&packages)?,
-        sbom: sbom::document(source, what, &packages, &binary, &compile::rust_version()?),
+        sbom: sbom::document(source, what, &packages, &binary, &compile::versions()?),
         crates,
         binary,
     })

@@ -1,6 +1,7 @@
 //! The list of what is in a binary, in the format `CycloneDX` 1.6.
 
 use crate::bytes::sha256;
+use crate::compile::Versions;
 use crate::packages::{Id, Package, Packages};
 use crate::source::Source;
 use crate::target::{Target, Variant};
@@ -9,13 +10,13 @@ use serde_json::{Value, json};
 /// The C library that Rust links into programs for musl, by its version.
 const MUSL: &str = "1.2.5";
 
-/// Returns the document for a binary. `rust` is the version of the compiler.
+/// Returns the document for a binary. `versions` are those of the compiler.
 pub(crate) fn document(
     source: &Source,
     (target, variant): (Target, Variant),
     packages: &Packages,
     binary: &[u8],
-    rust: &str,
+    versions: &Versions,
 ) -> String {
     let mut main = Value::Null;
     let mut components = Vec::new();
@@ -33,7 +34,7 @@ pub(crate) fn document(
         }
     }
     components.push(json!({
-        "type": "library", "name": "rust-std", "version": rust, "bom-ref": "rust-std",
+        "type": "library", "name": "rust-std", "version": versions.rust, "bom-ref": "rust-std",
         "description": "Rust's standard library, with the crates in it",
         "licenses": [{ "expression": "MIT OR Apache-2.0" }],
     }));
@@ -44,7 +45,13 @@ pub(crate) fn document(
             "description": "The C library",
             "licenses": [{ "expression": "MIT" }],
         }));
-        runtime.push("musl");
+        components.push(json!({
+            "type": "library", "name": "libunwind", "version": versions.llvm,
+            "bom-ref": "libunwind",
+            "description": "LLVM's unwinder",
+            "licenses": [{ "expression": "Apache-2.0 WITH LLVM-exception" }],
+        }));
+        runtime.extend(["musl", "libunwind"]);
     }
     let mut dependencies = Vec::new();
     for (id, needs) in &packages.needs {
@@ -120,8 +127,12 @@ mod tests {
 
     fn made(binary: &[u8]) -> Value {
         let what = (TARGETS[0], Variant::Full);
-        let text = document(&source(), what, &three(), binary, "1.95.0");
-        assert_eq!(text, document(&source(), what, &three(), binary, "1.95.0"));
+        let versions = Versions {
+            rust: "1.95.0".to_owned(),
+            llvm: "22.1.2".to_owned(),
+        };
+        let text = document(&source(), what, &three(), binary, &versions);
+        assert_eq!(text, document(&source(), what, &three(), binary, &versions));
         serde_json::from_str(&text).unwrap()
     }
 
@@ -146,6 +157,7 @@ mod tests {
             "tls 2.0.0",
             "rust-std 1.95.0",
             "musl 1.2.5",
+            "libunwind 22.1.2",
         ];
         assert_eq!(names, expected);
         assert_eq!(components[0]["hashes"][0]["content"], "a".repeat(64));
@@ -157,7 +169,7 @@ mod tests {
         let main = dependencies
             .iter()
             .find(|it| it["ref"] == "pkg:cargo/slackwater@0.1.0");
-        assert_eq!(main.unwrap()["dependsOn"].as_array().unwrap().len(), 5);
+        assert_eq!(main.unwrap()["dependsOn"].as_array().unwrap().len(), 6);
     }
 
     #[test]

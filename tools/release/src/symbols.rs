@@ -56,15 +56,20 @@ fn missing<'a>(
     missing.map(String::as_str).collect()
 }
 
-/// The crates in mangled names: each path begins with one.
+/// The crates in mangled names: each path begins with one. Names of the older form that end with no
+/// hash are C++.
 fn crates(names: impl Iterator<Item = String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for name in names.filter(|name| name.starts_with("_R") || name.starts_with("_ZN")) {
         let Ok(name) = rustc_demangle::try_demangle(&name) else {
             continue;
         };
+        let (whole, is_older) = (name.to_string(), name.as_str().starts_with("_ZN"));
         // The form without hashes.
         let name = format!("{name:#}");
+        if is_older && name == whole {
+            continue;
+        }
         let mut begin = 0;
         while let Some(at) = name[begin..].find("::") {
             let end = begin + at;
@@ -121,6 +126,9 @@ mod tests {
             "_ZN4core3ptr52drop_in_place$LT$tls..Stream$LT$base64..Show$GT$$GT$17h0232e7396ad15702E",
             "_ZN8unlisted4main17h406ec15f507602e8E",
             "aws_lc_0_47_0_AES_encrypt",
+            // libunwind::UnwindCursor::isSignalFrame(), in C++
+            "_ZN9libunwind12UnwindCursor13isSignalFrameEv",
+            "_ZN9libunwind12UnwindCursorE",
         ];
         let found = crates(names.iter().map(|&name| name.to_owned()));
         let expected = ["addr2line", "base64", "clock", "core", "tls", "unlisted"];
