@@ -1,5 +1,5 @@
-//! What a control plane may send about endpoints and clusters: nothing panics, every response on a
-//! stream is answered once, and what comes out is within its bounds.
+//! What a control plane may send about endpoints, clusters and policies: nothing panics, every
+//! response on a stream is answered once, and what comes out is within its bounds.
 //!
 //! The first byte chooses the variant of the protocol, and whether a cluster is followed as well.
 //! Then each message has a byte for what happens before it, two bytes for its length, and its
@@ -9,11 +9,14 @@
 
 use core::time::Duration;
 use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
 use slackwater_xds::assignment::{ENDPOINTS_MAX, TIER_MAX, WEIGHT_MAX, ZONE_BYTES_MAX};
 use slackwater_xds::client::NACK_WAIT_MAX;
 use slackwater_xds::frame::{Frames, framed};
+use slackwater_xds::policy::{DEPTH_MAX, FIELDS_MAX, TEXT_BYTES_MAX};
 use slackwater_xds::{
-    Assignment, Client, Cluster, ClusterEndpoints, FleetName, Mode, Node, Report,
+    Assignment, Client, Cluster, ClusterEndpoints, FleetName, Mode, Node, PolicyConfig,
+    PolicyMistake, Report,
 };
 use std::collections::BTreeSet;
 
@@ -25,6 +28,9 @@ fuzz_target!(|bytes: &[u8]| {
         check(&assignment);
     }
     if let Ok(cluster) = Cluster::read(rest.to_vec().into()) {
+        if let Some(policy) = &cluster.policy {
+            check_policy(&policy.config);
+        }
         match cluster.endpoints {
             ClusterEndpoints::Inline(assignment) => check(&assignment),
             ClusterEndpoints::Resource(name) => {
@@ -40,7 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
     } else {
         Mode::Incremental
     };
-    let mut client = Client::new(Node::default(), mode);
+    let mut client = Client::new(Node::default(), mode).with_check(refuse_odd);
     let mut now = Duration::from_secs(1);
     client.subscribe(now, &a).expect("few");
     if has_cluster {
@@ -102,8 +108,15 @@ fn frames(stream: &[u8]) -> Vec<Vec<u8>> {
 /// Takes what the client wants to send, and checks what it reports.
 fn drain(client: &mut Client) -> usize {
     while let Some(report) = client.poll_report() {
-        if let Report::Accepted { assignment, .. } = report {
+        if let Report::Accepted {
+            assignment, policy, ..
+        } = report
+        {
             check(&assignment);
+            if let Some(policy) = policy {
+                check_policy(&policy);
+                assert!(refuse_odd(&policy).is_ok());
+            }
         }
     }
     core::iter::from_fn(|| client.poll_transmit()).count()
@@ -119,4 +132,38 @@ fn check(assignment: &Assignment) {
         assert!(endpoint.address.port() > 0);
         assert!(addresses.insert(endpoint.address), "{}", endpoint.address);
     }
+}
+
+/// Some configurations must be wrong, so that clusters are rejected for them.
+fn refuse_odd(config: &PolicyConfig) -> Result<(), PolicyMistake> {
+    match config.fields().keys().find(|name| name.len() % 2 == 1) {
+        None => Ok(()),
+        Some(name) => Err(PolicyMistake {
+            field: name.clone(),
+            message: "is odd".to_owned(),
+        }),
+    }
+}
+
+fn check_policy(config: &PolicyConfig) {
+    let mut values = vec![(1, Value::Object(config.fields().clone()))];
+    let mut count = 0;
+    while let Some((depth, value)) = values.pop() {
+        match value {
+            Value::Object(fields) => {
+                assert!(depth <= DEPTH_MAX);
+                count += fields.len();
+                assert!(fields.keys().all(|name| name.len() <= TEXT_BYTES_MAX));
+                values.extend(fields.into_iter().map(|(_, value)| (depth + 1, value)));
+            }
+            Value::Array(list) => {
+                assert!(depth <= DEPTH_MAX);
+                count += list.len();
+                values.extend(list.into_iter().map(|value| (depth + 1, value)));
+            }
+            Value::String(text) => assert!(text.len() <= TEXT_BYTES_MAX),
+            Value::Null | Value::Bool(_) | Value::Number(_) => (),
+        }
+    }
+    assert!(count <= FIELDS_MAX);
 }

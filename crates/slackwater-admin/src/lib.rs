@@ -40,8 +40,8 @@ mod xds_status;
 
 pub use control::{
     Asking, Changed, Clear, Control, Controlled, Done, Meaning, Overrides, Refused, Reload,
-    Reloaded, ReplicaChange, ReplicaOverridden, SettingOverridden, SettingsChange, SettingsChanged,
-    Wanted,
+    Reloaded, ReplicaChange, ReplicaOverridden, SettingChosen, SettingOverridden, SettingsChange,
+    SettingsChanged, Wanted,
 };
 pub use guard::may_change;
 pub use live::{Extra, messages};

@@ -10,8 +10,7 @@ use super::guard::{Guard, Verdict, replicas};
 use super::kubernetes::{KubernetesBasis, KubernetesSource};
 use super::subset::subset_of;
 use super::{ControlPlane, Fleet, Source};
-use slackwater_config::GuardSettings;
-use slackwater_config::ReplicaConfig;
+use slackwater_config::{ClusterPolicy, GuardSettings, ReplicaConfig};
 use slackwater_core::subset::Subset;
 use slackwater_telemetry::facts::SourceState;
 use slackwater_xds::FleetName;
@@ -33,6 +32,8 @@ pub struct Discovery {
     states: watch::Receiver<SourceState>,
     /// The control plane, and its name for the fleet.
     plane: Option<(ControlPlane, FleetName)>,
+    /// The policy that the source chooses.
+    policy: Option<watch::Receiver<Option<Arc<ClusterPolicy>>>>,
     /// Whether a start waits for the source's first answer.
     is_awaited: bool,
     task: Option<JoinHandle<()>>,
@@ -63,6 +64,7 @@ impl Discovery {
             lists: watch::channel(Arc::new(list)).1,
             states: watch::channel(state).1,
             plane: None,
+            policy: None,
             is_awaited: false,
             task: None,
             #[cfg(feature = "kubernetes")]
@@ -101,6 +103,7 @@ impl Discovery {
             lists,
             states,
             plane: source.control_plane(),
+            policy: source.policy(),
             is_awaited: source.is_awaited(),
             task: Some(tokio::spawn(follower.run(source))),
             #[cfg(feature = "kubernetes")]
@@ -174,6 +177,12 @@ impl Discovery {
     /// The control plane that reports the fleet.
     pub fn control_plane(&self) -> Option<&ControlPlane> {
         self.plane.as_ref().map(|(plane, _)| plane)
+    }
+
+    /// The policy that the source chooses for the service, now and later; `None` if it never does.
+    /// The value is `None` until it is known, and an empty policy if there is none.
+    pub const fn policy(&self) -> Option<&watch::Receiver<Option<Arc<ClusterPolicy>>>> {
+        self.policy.as_ref()
     }
 
     /// Waits until the source has returned for the first time, with a fleet or with a failure. A

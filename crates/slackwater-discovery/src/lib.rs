@@ -48,8 +48,11 @@ pub use kubernetes::{KubernetesSetup, KubernetesSource};
 pub use xds::{ControlPlane, XdsSource};
 
 use futures_util::future::BoxFuture;
+use slackwater_config::ClusterPolicy;
 use slackwater_xds::FleetName;
+use std::sync::Arc;
 use std::time::SystemTime;
+use tokio::sync::watch;
 
 /// Reports the replicas of a fleet.
 pub trait Source: Send + 'static {
@@ -63,6 +66,12 @@ pub trait Source: Send + 'static {
 
     /// The control plane that reports the fleet, and its name for it.
     fn control_plane(&self) -> Option<(ControlPlane, FleetName)> {
+        None
+    }
+
+    /// The policy that the source chooses for the service, now and later; `None` if it never does.
+    /// The value is `None` until it is known, and an empty policy if there is none.
+    fn policy(&self) -> Option<watch::Receiver<Option<Arc<ClusterPolicy>>>> {
         None
     }
 

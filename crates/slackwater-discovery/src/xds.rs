@@ -1,5 +1,5 @@
 //! Fleets from a control plane, by xDS: each is one resource of the endpoint discovery service, or
-//! the endpoints of one cluster.
+//! the endpoints of one cluster, which may also choose a policy.
 //!
 //! A process has one stream, on which all its services' fleets are. `slackwater_xds` has the
 //! protocol, `plane` the stream's task, `stream` its bytes. A control plane that cannot be reached
@@ -20,10 +20,11 @@ use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use plane::{Latest, Subscription};
+use plane::{Accepted, Latest, Subscription};
 use rustls::pki_types::ServerName;
-use slackwater_config::{OwnAddresses, ReplicaConfig, Zone};
-use slackwater_xds::{Assignment, Endpoint, FleetName};
+use slackwater_config::{ClusterPolicy, OwnAddresses, ReplicaConfig, Zone};
+use slackwater_xds::{Endpoint, FleetName, PolicyConfig};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 // A locality's priority is a tier.
@@ -44,6 +45,8 @@ pub struct XdsSource {
     server_name: Option<ServerName<'static>>,
     own: OwnAddresses,
     remarks: Remarks,
+    /// The policy that the cluster chooses; `None` until it is known.
+    policy: watch::Sender<Option<Arc<ClusterPolicy>>>,
 }
 
 impl XdsSource {
@@ -68,6 +71,7 @@ impl XdsSource {
             server_name,
             own,
             remarks: Remarks::default(),
+            policy: watch::Sender::default(),
         }
     }
 
@@ -81,7 +85,7 @@ impl XdsSource {
             if let Some((number, report)) = report {
                 self.delivered = number;
                 self.has_answered |= report.is_ok();
-                return report.and_then(|assignment| self.fleet(&assignment));
+                return report.and_then(|accepted| self.take(&accepted));
             }
             if self.latest.changed().await.is_err() {
                 // The control plane's task has ended, with the process.
@@ -90,8 +94,19 @@ impl XdsSource {
         }
     }
 
-    fn fleet(&mut self, assignment: &Assignment) -> Result<Fleet, String> {
+    /// The policy counts whatever becomes of the fleet.
+    fn take(&mut self, accepted: &Accepted) -> Result<Fleet, String> {
+        let assignment = &*accepted.assignment;
         let mut remarks = assignment.remarks.clone();
+        let (policy, ignored) = self.read_policy(accepted.policy.as_deref());
+        remarks.extend(ignored);
+        self.policy.send_if_modified(|before| {
+            let is_new = policy.is_some() && *before != policy;
+            if is_new {
+                *before = policy;
+            }
+            is_new
+        });
         let endpoints = assignment.endpoints.clone();
         let (usable, left_out) = sift(&self.own, endpoints, |endpoint| endpoint.address);
         if !left_out.is_empty() {
@@ -103,6 +118,23 @@ impl XdsSource {
         self.remarks.log(&self.name(), remarks);
         let replicas = usable.iter().map(|endpoint| self.replica(endpoint));
         Ok(Fleet::new(replicas))
+    }
+
+    /// The policy, which is empty if the cluster chooses none, and what is ignored of it.
+    fn read_policy(
+        &self,
+        config: Option<&PolicyConfig>,
+    ) -> (Option<Arc<ClusterPolicy>>, Vec<String>) {
+        let read = config.map_or_else(|| Ok(Default::default()), ClusterPolicy::read);
+        match read {
+            Ok((policy, ignored)) => (Some(Arc::new(policy)), ignored),
+            // It has passed this check before the cluster was accepted.
+            Err(mistake) => {
+                let (source, field) = (self.name(), mistake.field);
+                tracing::warn!(source, field, "policy unchanged: {}", mistake.message);
+                (None, Vec::new())
+            }
+        }
     }
 
     fn replica(&self, endpoint: &Endpoint) -> ReplicaConfig {
@@ -130,6 +162,11 @@ impl Source for XdsSource {
     fn control_plane(&self) -> Option<(ControlPlane, FleetName)> {
         let plane = self.subscription.plane().clone();
         Some((plane, self.subscription.name().clone()))
+    }
+
+    fn policy(&self) -> Option<watch::Receiver<Option<Arc<ClusterPolicy>>>> {
+        let is_cluster = matches!(self.subscription.name(), FleetName::Cluster(_));
+        is_cluster.then(|| self.policy.subscribe())
     }
 
     fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>> {

@@ -15,7 +15,8 @@
 //!
 //! A fleet is named by its EDS resource, or by a cluster, which leads to one or has its endpoints
 //! inside. If a cluster leads to another EDS resource, the one before is followed until the
-//! endpoints of the new one are there.
+//! endpoints of the new one are there. The policy that a cluster chooses is reported with its
+//! endpoints; a cluster that is removed leaves the last one as it is.
 
 mod facts;
 mod flow;
@@ -30,6 +31,7 @@ use crate::cluster::{Cluster, ClusterEndpoints};
 use crate::content::shown;
 use crate::fleet_name::FleetName;
 use crate::node::Node;
+use crate::policy_config::{PolicyCheck, PolicyConfig};
 use crate::response::type_of;
 use crate::{CDS_TYPE, EDS_TYPE, messages};
 use bytes::Bytes;
@@ -83,6 +85,8 @@ pub enum Report {
         version: String,
         /// Its endpoints, with remarks about the cluster, too.
         assignment: Arc<Assignment>,
+        /// The policy that its cluster chooses; `None` if it chooses none.
+        policy: Option<Arc<PolicyConfig>>,
     },
     /// There is no good new version, for this reason. The last one, if there is any, is still the
     /// best that is known.
@@ -102,6 +106,7 @@ pub enum Report {
 pub struct Client {
     node: Node,
     mode: Mode,
+    check: PolicyCheck,
     clusters: Flow<Cluster>,
     endpoints: Flow<Assignment>,
     /// Where each cluster that is subscribed to leads.
@@ -130,6 +135,7 @@ impl Client {
         Self {
             node,
             mode,
+            check: |_| Ok(()),
             clusters: Flow::default(),
             endpoints: Flow::default(),
             routes: BTreeMap::new(),
@@ -138,6 +144,13 @@ impl Client {
             reports: VecDeque::new(),
             facts: Facts::default(),
         }
+    }
+
+    /// Rejects clusters whose policy does not pass this check. Without it, every configuration is
+    /// accepted.
+    #[must_use]
+    pub fn with_check(self, check: PolicyCheck) -> Self {
+        Self { check, ..self }
     }
 
     /// The variant of the protocol.
@@ -261,12 +274,12 @@ impl Client {
             return Ok(());
         };
         let answer = match type_of(&message)?.as_str() {
-            CDS_TYPE if self.clusters.is_requested() => {
-                self.clusters.received(now, self.mode, message)?
-            }
-            EDS_TYPE if self.endpoints.is_requested() => {
-                self.endpoints.received(now, self.mode, message)?
-            }
+            CDS_TYPE if self.clusters.is_requested() => self
+                .clusters
+                .received(now, self.mode, message, self.check)?,
+            EDS_TYPE if self.endpoints.is_requested() => self
+                .endpoints
+                .received(now, self.mode, message, self.check)?,
             // Nothing of another type was requested, so nothing is answered.
             _ => {
                 self.facts.foreign += 1;
@@ -310,9 +323,11 @@ impl Client {
         let Some(route) = self.routes.get_mut(&name) else {
             return;
         };
+        let policy = cluster.policy.as_ref();
+        route.policy = policy.map(|policy| Arc::clone(&policy.config));
         match &cluster.endpoints {
             ClusterEndpoints::Inline(assignment) => {
-                let released = core::mem::take(route).into_resources();
+                let released = route.end_at_cluster();
                 self.release(released);
                 let assignment = cluster.remark_on(assignment);
                 self.accept(FleetName::Cluster(name), version, assignment);
@@ -425,10 +440,17 @@ impl Client {
     }
 
     fn accept(&mut self, name: FleetName, version: String, assignment: Arc<Assignment>) {
+        let policy = match &name {
+            FleetName::Cluster(cluster) => {
+                self.routes.get(cluster).and_then(|it| it.policy.clone())
+            }
+            FleetName::Endpoints(_) => None,
+        };
         self.reports.push_back(Report::Accepted {
             name,
             version,
             assignment,
+            policy,
         });
     }
 

@@ -1,4 +1,4 @@
-//! A CDS resource (`Cluster`), as far as it leads to endpoints.
+//! A CDS resource (`Cluster`), as far as it leads to endpoints and chooses a policy.
 //!
 //! Only two types of clusters are read: EDS, whose endpoints are a resource of their own, and
 //! STATIC, which has them inside. A field that means something to a balancer and is not used makes
@@ -9,6 +9,8 @@ use crate::assignment::Assignment;
 use crate::content::{BadResource, Content, shown};
 use crate::fleet_name::FleetName;
 use crate::messages::{self, ClusterKind, ConfigSpecifier};
+use crate::policy::NamedPolicy;
+use crate::policy_config::PolicyCheck;
 use crate::wire;
 use bytes::Bytes;
 use prost::Message;
@@ -37,8 +39,7 @@ const POLICIES: [&str; 8] = [
 ];
 
 /// Fields that change which replica gets a request, or how, and are not used. All are messages.
-const IGNORED: [(u32, &str); 13] = [
-    (41, "load_balancing_policy"),
+const IGNORED: [(u32, &str); 12] = [
     (22, "lb_subset_config"),
     (8, "health_checks"),
     (19, "outlier_detection"),
@@ -58,6 +59,8 @@ const IGNORED: [(u32, &str); 13] = [
 pub struct Cluster {
     /// Where its endpoints are.
     pub endpoints: ClusterEndpoints,
+    /// The policy that it chooses; `None` if it chooses none that is known.
+    pub policy: Option<NamedPolicy>,
     /// What it says and the client does not use, in sentences: at most one for each field.
     pub remarks: Vec<String>,
 }
@@ -80,6 +83,10 @@ impl Content for Cluster {
     fn read(bytes: Bytes) -> Result<Self, BadResource> {
         Self::read(bytes)
     }
+
+    fn check(&self, check: PolicyCheck) -> Result<(), BadResource> {
+        self.policy.as_ref().map_or(Ok(()), |it| it.check(check))
+    }
 }
 
 impl Cluster {
@@ -99,6 +106,19 @@ impl Cluster {
         let message = messages::Cluster::decode(bytes);
         let message = message.map_err(|error| BadResource::whole(&error))?;
         remarks.extend(remark_policy(message.lb_policy));
+        let policy = match &message.load_balancing_policy {
+            None => None,
+            Some(list) => {
+                let found = NamedPolicy::read(list.clone())?;
+                if found.is_none() {
+                    remarks.push(
+                        "load_balancing_policy has no policy \"slackwater\" and is ignored"
+                            .to_owned(),
+                    );
+                }
+                found
+            }
+        };
         let endpoints = match &message.kind {
             None | Some(ClusterKind::Type(discovery::STATIC)) => read_inline(&message)?,
             Some(ClusterKind::Type(discovery::EDS)) => {
@@ -117,7 +137,11 @@ impl Cluster {
                 return Err(BadResource::new("cluster_type", told));
             }
         };
-        Ok(Self { endpoints, remarks })
+        Ok(Self {
+            endpoints,
+            policy,
+            remarks,
+        })
     }
 
     /// The endpoints of the cluster with the remarks about both.
@@ -135,7 +159,7 @@ impl Cluster {
 
 /// The remark about a policy other than the default.
 fn remark_policy(policy: i32) -> Option<String> {
-    // The field that the last one refers to has its own remark.
+    // The field that the last one refers to is read for itself.
     if policy == 0 || policy == 7 {
         return None;
     }

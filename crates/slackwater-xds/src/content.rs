@@ -1,5 +1,6 @@
 //! What the types of resources have in common: how one is read, and why one cannot be used.
 
+use crate::policy_config::PolicyCheck;
 use bytes::Bytes;
 
 /// The longest part of the control plane's own message that is shown, in characters.
@@ -19,6 +20,9 @@ pub(crate) trait Content: Sized {
 
     /// Reads an encoded resource.
     fn read(bytes: Bytes) -> Result<Self, BadResource>;
+
+    /// Checks what only the client's owner can: the configuration of a policy.
+    fn check(&self, check: PolicyCheck) -> Result<(), BadResource>;
 }
 
 /// Why a resource cannot be used: the field, and what is wrong about it.

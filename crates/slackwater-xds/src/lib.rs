@@ -13,13 +13,14 @@
 //! |---|---|
 //! | subscriptions, versions, nonces, ACK and NACK, deadlines | [`client`] |
 //! | an EDS resource as a list of endpoints | [`assignment`] |
-//! | a CDS resource, as far as it leads to endpoints | [`cluster`] |
+//! | a CDS resource, as far as it leads to endpoints and chooses a policy | [`cluster`] |
+//! | the policy that a cluster chooses | [`policy`] |
 //! | messages of gRPC on a stream | [`frame`] |
 //! | waits between attempts to connect | [`backoff`] |
 //! | gRPC's bootstrap file | [`bootstrap`] |
 //!
-//! Left out on purpose: listeners and routes (LDS, RDS), and all of a cluster that does not lead to
-//! its endpoints, which are the object model of Envoy; load reports (LRS).
+//! Left out on purpose: listeners and routes (LDS, RDS), and the rest of a cluster, which are the
+//! object model of Envoy; load reports (LRS).
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,8 @@ mod fleet_name;
 pub mod frame;
 mod messages;
 mod node;
+pub mod policy;
+mod policy_config;
 mod response;
 mod wire;
 
@@ -44,6 +47,8 @@ pub use cluster::{Cluster, ClusterEndpoints};
 pub use content::{BadResource, shown};
 pub use fleet_name::FleetName;
 pub use node::{Locality, Node};
+pub use policy::NamedPolicy;
+pub use policy_config::{PolicyCheck, PolicyConfig, PolicyMistake};
 
 /// Type URL of the resources of EDS.
 pub const EDS_TYPE: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";

@@ -1,8 +1,8 @@
 //! The messages of xDS, as far as they are used: fields that are not declared are skipped.
 //!
 //! Names and numbers are those of `envoy/service/discovery/v3/discovery.proto`,
-//! `envoy/config/core/v3/*.proto`, `envoy/config/cluster/v3/cluster.proto` and
-//! `envoy/config/endpoint/v3/*.proto`.
+//! `envoy/config/core/v3/*.proto`, `envoy/config/cluster/v3/cluster.proto`,
+//! `envoy/config/endpoint/v3/*.proto`, and those of the policies that are named here.
 
 use bytes::Bytes;
 use prost::{Message, Oneof};
@@ -249,6 +249,48 @@ pub(crate) struct Cluster {
     /// A [`ClusterLoadAssignment`], which is read only if the cluster's type needs it.
     #[prost(bytes = "bytes", optional, tag = "33")]
     pub(crate) load_assignment: Option<Bytes>,
+    /// A [`LoadBalancingPolicy`], whose entries are counted first.
+    #[prost(bytes = "bytes", optional, tag = "41")]
+    pub(crate) load_balancing_policy: Option<Bytes>,
+}
+
+/// `envoy.config.cluster.v3.LoadBalancingPolicy`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct LoadBalancingPolicy {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) policies: Vec<PolicyEntry>,
+}
+
+/// `envoy.config.cluster.v3.LoadBalancingPolicy.Policy`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct PolicyEntry {
+    #[prost(message, optional, tag = "4")]
+    pub(crate) typed_extension_config: Option<TypedExtensionConfig>,
+}
+
+/// `envoy.config.core.v3.TypedExtensionConfig`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct TypedExtensionConfig {
+    #[prost(message, optional, tag = "2")]
+    pub(crate) typed_config: Option<Any>,
+}
+
+/// `xds.type.v3.TypedStruct`, which has the same fields as `udpa.type.v1.TypedStruct`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct TypedStruct {
+    #[prost(string, tag = "1")]
+    pub(crate) type_url: String,
+    /// A [`Struct`], which is read only if the type is known.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub(crate) value: Option<Bytes>,
+}
+
+/// `envoy.extensions.load_balancing_policies.wrr_locality.v3.WrrLocality`.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct WrrLocality {
+    /// A [`LoadBalancingPolicy`].
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub(crate) endpoint_picking_policy: Option<Bytes>,
 }
 
 /// How the endpoints of a cluster are found.

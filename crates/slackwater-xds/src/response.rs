@@ -5,6 +5,7 @@ use crate::messages::{
     self, Any, DeltaDiscoveryResponse, DiscoveryResponse, NameAlone, Resource, ResourceError,
     ResponseHead,
 };
+use crate::policy_config::PolicyCheck;
 use crate::wire;
 use bytes::Bytes;
 use core::time::Duration;
@@ -196,6 +197,18 @@ impl From<DeltaDiscoveryResponse> for Parts {
 }
 
 impl<C: Content> Item<C> {
+    /// The resource after the check of its owner, which may find a mistake.
+    pub(crate) fn checked(self, check: PolicyCheck) -> Self {
+        let checked = |content: C| match content.check(check) {
+            Ok(()) => Ok(content),
+            Err(mistake) => Err(mistake.to_string()),
+        };
+        Self {
+            content: self.content.map(|read| read.and_then(checked)),
+            ..self
+        }
+    }
+
     /// `None` if the resource is not wanted.
     fn read(resource: Resource, is_wanted: impl Fn(&str) -> bool) -> Result<Option<Self>, String> {
         let Resource {

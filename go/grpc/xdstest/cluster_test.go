@@ -148,12 +148,13 @@ func TestServeRemarksOnCluster(t *testing.T) {
 	p := startServe(t, "xds_cluster", "web", fmt.Sprintf("server = \"http://%s\"\nnode.id = %q", c.address, node))
 	p.reaches(t, "", "7001 t0 w1")
 	for _, field := range []string{
-		"lb_policy RING_HASH", "load_balancing_policy", "lb_subset_config", "health_checks", "outlier_detection",
+		"lb_policy RING_HASH", "lb_subset_config", "health_checks", "outlier_detection",
 		"circuit_breakers", "max_requests_per_connection", "transport_socket", "transport_socket_matches",
 		"transport_socket_matcher", "http2_protocol_options", "typed_extension_protocol_options",
 		"upstream_bind_config", "lrs_server",
 	} {
 		p.Logs(t, " "+field+" is not supported and ignored")
 	}
+	p.Logs(t, `load_balancing_policy has no policy "slackwater" and is ignored`)
 	c.expects(t, true, "cds first web from client/", "cds ACK 1 web")
 }

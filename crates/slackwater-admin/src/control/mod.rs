@@ -9,7 +9,7 @@ mod wire;
 
 pub use wire::{
     Changed, Clear, Meaning, Overrides, Reload, Reloaded, ReplicaChange, ReplicaOverridden,
-    SettingOverridden, SettingsChange, SettingsChanged,
+    SettingChosen, SettingOverridden, SettingsChange, SettingsChanged,
 };
 
 use super::guard::{is_from_here, says_json};

@@ -63,6 +63,24 @@ pub struct Overrides {
     pub settings: Vec<SettingOverridden>,
     /// Replicas.
     pub replicas: Vec<ReplicaOverridden>,
+    /// Keys of services that clusters of the control plane set, with the policies that they choose.
+    /// They are under `settings`, over the file and the flags.
+    #[serde(default)]
+    pub control_plane: Vec<SettingChosen>,
+}
+
+/// A key that a cluster of the control plane sets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SettingChosen {
+    /// The service.
+    pub service: String,
+    /// The key as in the configuration.
+    pub key: String,
+    /// The value in TOML.
+    pub value: String,
+    /// When it came into force, in milliseconds since 1970.
+    pub since_ms: u64,
 }
 
 /// A key that is set at run time.

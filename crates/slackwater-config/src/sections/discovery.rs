@@ -163,7 +163,8 @@ keys! { DiscoverySettings in "discovery" {
     /// The endpoints of this EDS resource, from the [control plane](../how-to/xds.md). Needs
     /// `xds.server` or `xds.bootstrap`.
     xds: Described("the name of a resource", STRING), "none";
-    /// The endpoints of this cluster (CDS) of the control plane, as `discovery.xds`.
+    /// The endpoints of this cluster (CDS) of the control plane, as `discovery.xds`. It may choose
+    /// the [policy](../how-to/xds.md#the-policy-of-a-cluster).
     xds_cluster: Described("the name of a cluster", STRING), "none";
     /// Every ready pod of a service of a [cluster](../how-to/kubernetes.md):
     /// `namespace/service:port`. The port is a name, or the number at which the pods listen.

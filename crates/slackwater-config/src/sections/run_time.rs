@@ -1,17 +1,22 @@
 //! Settings that are changed at run time, overriding the file and the flags: single keys of
-//! services.
+//! services. Under the operator's settings are those of the policies that clusters of the control
+//! plane choose.
 //!
 //! The keys are those of the configuration. The same reader reads them over the file and the flags,
 //! so an invalid value is rejected with the same message. Keys that name destinations or files, and
 //! settings of the process, cannot be changed at run time.
 
 use super::assemble::assemble;
+use super::cluster_policy::ClusterPolicy;
+use super::discovery::FleetSource;
+use super::json_value::to_toml;
 use super::services::DEFAULT;
 use super::{Config, Variables};
-use crate::toml_reader::{Reader, Source};
+use crate::toml_reader::{Layer, Reader, Source};
 use serde_json::Value;
+use slackwater_xds::FleetName;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 use toml::de::DeValue;
 
@@ -29,25 +34,38 @@ pub struct SettingOverride {
     pub instead_of: Option<String>,
 }
 
-/// Overrides by service and key.
+/// The policy in force that a service's cluster chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenPolicy {
+    /// The policy.
+    pub policy: Arc<ClusterPolicy>,
+    /// When it came into force.
+    pub since: SystemTime,
+}
+
+/// What is set at run time: the operator's overrides by service and key, and under them the
+/// policies that clusters choose, by service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SettingOverrides(BTreeMap<(String, String), SettingOverride>);
+pub struct SettingOverrides {
+    set: BTreeMap<(String, String), SettingOverride>,
+    chosen: BTreeMap<String, ChosenPolicy>,
+}
 
 impl SettingOverrides {
-    /// Iterates over all overrides, with their service and key.
+    /// Iterates over the operator's overrides, with their service and key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &SettingOverride)> {
-        let all = self.0.iter();
+        let all = self.set.iter();
         all.map(|((service, key), set)| (service.as_str(), key.as_str(), set))
     }
 
-    /// Number of overrides.
+    /// Number of the operator's overrides.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.set.len()
     }
 
-    /// Whether there are no overrides.
+    /// Whether the operator has set nothing.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.set.is_empty()
     }
 
     /// Sets a key of a service; `null` removes the override. `before` is the configuration in
@@ -68,11 +86,11 @@ impl SettingOverrides {
         }
         let place = (service.to_owned(), key.to_owned());
         if value.is_null() {
-            self.0.remove(&place);
+            self.set.remove(&place);
             return Ok(());
         }
         let value = to_toml(value).map_err(|why| format!("{key}: {why}"))?;
-        let instead_of = match self.0.get(&place) {
+        let instead_of = match self.set.get(&place) {
             Some(set) if set.value == value => return Ok(()),
             Some(set) => set.instead_of.clone(),
             None => before.shown_value(service, key),
@@ -82,8 +100,8 @@ impl SettingOverrides {
             since: now,
             instead_of,
         };
-        self.0.insert(place, set);
-        if self.0.len() > OVERRIDES_MAX {
+        self.set.insert(place, set);
+        if self.set.len() > OVERRIDES_MAX {
             return Err(format!(
                 "{key}: is one too many, expected at most {OVERRIDES_MAX} at a time; what is to stay belongs in the file"
             ));
@@ -94,22 +112,45 @@ impl SettingOverrides {
     /// Restores an override from another process. It is validated when it is applied over the file
     /// and the flags.
     pub fn restore(&mut self, service: String, key: String, set: SettingOverride) {
-        self.0.insert((service, key), set);
+        self.set.insert((service, key), set);
     }
 
-    /// Removes all overrides of a service, or of all services.
+    /// The policies that clusters choose, by service.
+    pub const fn chosen(&self) -> &BTreeMap<String, ChosenPolicy> {
+        &self.chosen
+    }
+
+    /// Sets the policy that a service's cluster chooses; an empty one removes the one before.
+    pub fn choose(&mut self, service: &str, policy: Arc<ClusterPolicy>, now: SystemTime) {
+        if policy.is_empty() {
+            self.chosen.remove(service);
+            return;
+        }
+        let chosen = ChosenPolicy { policy, since: now };
+        self.chosen.insert(service.to_owned(), chosen);
+    }
+
+    /// Removes the operator's overrides of a service, or of all services.
     pub fn forget(&mut self, service: Option<&str>) {
         let is_meant = |name: &str| service.is_none_or(|service| service == name);
-        self.0.retain(|(name, _), _| !is_meant(name));
+        self.set.retain(|(name, _), _| !is_meant(name));
     }
 
     /// Removes the overrides of services that `config` does not have, and returns these services.
+    /// Policies of clusters end with their services, too, and where the fleet is not a cluster's
+    /// any more.
     pub fn forget_absent(&mut self, config: &Config) -> BTreeSet<String> {
+        let is_of_cluster = |name: &String| {
+            let service = config.services.iter().find(|service| service.name == *name);
+            let source = service.map(|service| &service.discovery.source);
+            matches!(source, Some(FleetSource::Xds(FleetName::Cluster(_))))
+        };
+        self.chosen.retain(|name, _| is_of_cluster(name));
         let names: BTreeSet<_> = (config.services.iter())
             .map(|service| service.name.as_str())
             .collect();
         let mut gone = BTreeSet::new();
-        self.0.retain(|(service, _), _| {
+        self.set.retain(|(service, _), _| {
             let stays = names.contains(service.as_str());
             if !stays {
                 gone.insert(service.clone());
@@ -119,25 +160,31 @@ impl SettingOverrides {
         gone
     }
 
-    /// Applies the overrides over the file and the flags. Overrides of services that the file does
-    /// not have are ignored.
+    /// Applies all this over the file and the flags. What is for services that the file does not
+    /// have is ignored, and so is a cluster's policy where the fleet is not a cluster's any more.
     pub(super) fn put_over<'s>(&'s self, reader: &mut Reader<'s>) {
         let is_named = reader.has("services");
-        for ((service, key), set) in &self.0 {
-            let field = if is_named {
-                let section = format!("services.{service}");
-                if !reader.has(&section) {
-                    continue;
-                }
-                format!("{section}.{key}")
-            } else if service == DEFAULT {
-                key.clone()
+        let prefix = |reader: &Reader<'_>, service: &str| {
+            let section = format!("services.{service}");
+            if is_named {
+                reader.has(&section).then(|| section + ".")
             } else {
+                (service == DEFAULT).then(String::new)
+            }
+        };
+        for (service, chosen) in &self.chosen {
+            let Some(prefix) = prefix(reader, service) else {
                 continue;
             };
-            // `to_toml` wrote it, in this process or in its predecessor.
-            if let Ok(value) = DeValue::parse(&set.value) {
-                reader.put_over(&field, value.into_inner());
+            if reader.has(&format!("{prefix}discovery.xds_cluster")) {
+                for (key, value) in chosen.policy.keys() {
+                    put(reader, &(prefix.clone() + key), value, Layer::ControlPlane);
+                }
+            }
+        }
+        for ((service, key), set) in &self.set {
+            if let Some(prefix) = prefix(reader, service) {
+                put(reader, &(prefix + key), &set.value, Layer::Operator);
             }
         }
     }
@@ -155,30 +202,10 @@ impl Config {
     }
 }
 
-/// Converts a JSON value to TOML.
-fn to_toml(value: &Value) -> Result<String, String> {
-    let fits = |value: &Value| value.is_string() || value.is_number() || value.is_boolean();
-    let all_fit = match value {
-        Value::Array(values) => values.iter().all(fits),
-        value => fits(value),
-    };
-    if !all_fit {
-        return Err(format!(
-            "found {}, expected a text, a number, true, false or a list of these; a section's keys are set one by one, such \
-             as \"hedge.enabled\"",
-            kind(value)
-        ));
-    }
-    let value = toml::Value::try_from(value);
-    let value = value.map_err(|_| "found a number that is too large".to_owned())?;
-    Ok(value.to_string())
-}
-
-const fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Object(_) => "an object",
-        Value::Array(_) => "a list with other things in it",
-        _ => "nothing",
+fn put<'s>(reader: &mut Reader<'s>, field: &str, value: &'s str, layer: Layer) {
+    // `to_toml` wrote it, in this process or in its predecessor.
+    if let Ok(value) = DeValue::parse(value) {
+        reader.put_over(field, value.into_inner(), layer);
     }
 }
 

@@ -30,6 +30,8 @@ pub enum Place {
     Flag(&'static str),
     /// In a setting that was changed at run time.
     Override,
+    /// In the policy that the control plane chooses.
+    ControlPlane,
     /// On the command line as a whole: something is missing.
     CommandLine,
     /// In an environment variable.
@@ -83,6 +85,7 @@ impl fmt::Display for Place {
             } => write!(f, "{}:{line}:{column}", file.display()),
             Self::Flag(flag) => f.write_str(flag),
             Self::Override => f.write_str("override"),
+            Self::ControlPlane => f.write_str("control plane"),
             Self::CommandLine => f.write_str("command line"),
             Self::Variable(name) => f.write_str(name),
         }
@@ -174,6 +177,11 @@ impl Mistakes {
     /// Each listed mistake as one line.
     pub fn lines(&self) -> Vec<String> {
         self.first.iter().map(ToString::to_string).collect()
+    }
+
+    /// The first mistake.
+    pub(crate) fn first(&self) -> Option<&Mistake> {
+        self.first.first()
     }
 
     /// Total number of mistakes.

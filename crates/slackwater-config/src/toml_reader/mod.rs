@@ -17,6 +17,7 @@ pub mod values;
 
 pub use foreign::Format;
 pub use mistake::{Mistake, Mistakes, Place, Remark, Severity};
+pub(crate) use reader::Layer;
 pub use reader::{Definition, Flag, Item, Reader, Setting};
 pub use source::{Source, read_bounded};
 pub use suggest::nearest;

@@ -91,8 +91,33 @@ pub struct Flag<'s> {
     pub values: Vec<DeValue<'s>>,
 }
 
-/// The span of values that override the document: beyond the end of any document.
-const OVER: Range<usize> = usize::MAX..usize::MAX;
+/// A source of values that override the document at run time. Their spans are beyond the end of
+/// any document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// The control plane.
+    ControlPlane,
+    /// The operator, over the control plane.
+    Operator,
+}
+
+impl Layer {
+    const ALL: [Self; 2] = [Self::ControlPlane, Self::Operator];
+
+    const fn span(self) -> Range<usize> {
+        match self {
+            Self::ControlPlane => usize::MAX - 1..usize::MAX - 1,
+            Self::Operator => usize::MAX..usize::MAX,
+        }
+    }
+
+    const fn place(self) -> Place {
+        match self {
+            Self::ControlPlane => Place::ControlPlane,
+            Self::Operator => Place::Override,
+        }
+    }
+}
 
 /// An entry of a table whose keys the user chooses, with its value.
 pub(super) type Entry<'s> = (String, Item<'s>);
@@ -184,11 +209,11 @@ impl<'s> Reader<'s> {
     }
 
     /// Sets `field` to `value`, overriding the file and the flags.
-    pub fn put_over(&mut self, field: &str, value: DeValue<'s>) {
+    pub(crate) fn put_over(&mut self, field: &str, value: DeValue<'s>, layer: Layer) {
         self.flags.retain(|flag| flag.field != field);
-        if let Err(around) = put(&mut self.document, field, Spanned::new(OVER, value)) {
+        if let Err(around) = put(&mut self.document, field, Spanned::new(layer.span(), value)) {
             self.mistakes.push(Mistake {
-                place: Place::Override,
+                place: layer.place(),
                 field: field.to_owned(),
                 message: format!("{around} is no section, expected a key"),
             });
@@ -248,8 +273,8 @@ impl<'s> Reader<'s> {
     }
 
     pub(super) fn place_of(&self, span: Range<usize>) -> Place {
-        if span == OVER {
-            return Place::Override;
+        if let Some(layer) = Layer::ALL.into_iter().find(|layer| layer.span() == span) {
+            return layer.place();
         }
         self.source
             .map_or(Place::CommandLine, |source| source.place(span))

@@ -8,10 +8,10 @@ use super::connection::connect;
 use super::stream::{Ended, Stream};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use slackwater_config::XdsSettings;
+use slackwater_config::{ClusterPolicy, XdsSettings};
 use slackwater_core::{Draw, SplitMix64};
 use slackwater_telemetry::facts::XdsState;
-use slackwater_xds::{Assignment, Backoff, Client, FleetName, Mode, Node, Report};
+use slackwater_xds::{Assignment, Backoff, Client, FleetName, Mode, Node, PolicyConfig, Report};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
@@ -25,16 +25,24 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// reader misses no fleet and holds up nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
-    accepted: Option<(u64, Arc<Assignment>)>,
+    accepted: Option<(u64, Accepted)>,
     version: String,
     failure: Option<(u64, String)>,
     /// Whether the control plane was reached when the last failure was reported.
     pub(super) has_answered: bool,
 }
 
+/// A version of a fleet that was accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Accepted {
+    pub(super) assignment: Arc<Assignment>,
+    /// The policy that its cluster chooses.
+    pub(super) policy: Option<Arc<PolicyConfig>>,
+}
+
 impl Latest {
     /// The first report after that number, with its own number.
-    pub(super) fn after(&self, number: u64) -> Option<(u64, Result<Arc<Assignment>, String>)> {
+    pub(super) fn after(&self, number: u64) -> Option<(u64, Result<Accepted, String>)> {
         let accepted = self.accepted.clone().map(|(at, it)| (at, Ok(it)));
         let failure = self.failure.clone().map(|(at, why)| (at, Err(why)));
         let reports = accepted.into_iter().chain(failure);
@@ -52,10 +60,11 @@ impl Latest {
             Report::Accepted {
                 version,
                 assignment,
+                policy,
                 ..
             } => {
                 self.version = version;
-                self.accepted = Some((number, assignment));
+                self.accepted = Some((number, Accepted { assignment, policy }));
             }
             Report::Failed {
                 why, has_answered, ..
@@ -165,7 +174,7 @@ impl ControlPlane {
         });
         let task = Task {
             shared: Arc::clone(&shared),
-            client: Client::new(node, mode),
+            client: Client::new(node, mode).with_check(ClusterPolicy::check),
             started: Instant::now(),
             subscribed: BTreeMap::new(),
             backoff: Backoff::default(),
@@ -377,6 +386,7 @@ mod tests {
             name: FleetName::Endpoints("web".to_owned()),
             version: version.to_owned(),
             assignment: Arc::default(),
+            policy: None,
         }
     }
 

@@ -5,10 +5,11 @@ use crate::Discovery;
 use crate::testing::tls::server_config;
 use crate::testing::{Folder, holding, whole};
 use core::net::IpAddr;
+use serde_json::json;
 use slackwater_config::XdsSettings;
 use slackwater_config::tls::testing::Authority;
 use slackwater_config::tls::{ClientTls, HttpVersion};
-use slackwater_xds::{Node, Report};
+use slackwater_xds::{Assignment, Node, PolicyConfig, Report};
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -47,6 +48,13 @@ fn endpoint(ip: [u8; 4], port: u16) -> Endpoint {
     }
 }
 
+fn without_policy(assignment: Assignment) -> Accepted {
+    Accepted {
+        assignment: Arc::new(assignment),
+        policy: None,
+    }
+}
+
 #[tokio::test]
 async fn endpoints_become_replicas() {
     let plane = plane(None);
@@ -65,7 +73,7 @@ async fn endpoints_become_replicas() {
         left_out: 0,
         remarks: vec!["policy.drop_overloads".to_owned()],
     };
-    let fleet = source.fleet(&assignment).expect("usable");
+    let fleet = source.take(&without_policy(assignment)).expect("usable");
     let probes = fleet.replicas().iter();
     let probes: Vec<_> = probes.map(|it| it.probe_address.to_string()).collect();
     assert_eq!(probes, ["10.0.0.1:9000", "10.0.0.2:7"]);
@@ -78,13 +86,14 @@ async fn endpoints_become_replicas() {
         endpoints: vec![endpoint([127, 0, 0, 1], 8080)],
         ..Assignment::default()
     };
-    let why = source.fleet(&none).expect_err("the proxy itself");
+    let why = source.take(&without_policy(none));
+    let why = why.expect_err("the proxy itself");
     assert!(
         why.starts_with("the resource has no usable address: 127.0.0.1:8080"),
         "{why}"
     );
     let empty = source
-        .fleet(&Assignment::default())
+        .take(&Accepted::default())
         .expect("the guard decides");
     assert!(empty.is_empty());
 }
@@ -147,6 +156,7 @@ async fn a_cluster_that_fails_leaves_its_fleet_as_it_was() {
                 endpoints: vec![endpoint([10, 0, 0, 1], 80)],
                 ..Assignment::default()
             }),
+            policy: None,
         },
     );
     fleets.changed().await.expect("followed");
@@ -168,6 +178,49 @@ async fn a_cluster_that_fails_leaves_its_fleet_as_it_was() {
     assert_eq!(state.xds.map(|xds| xds.version), Some("7".to_owned()));
     assert_eq!(plane.state(&web()).version, "", "another fleet");
     assert_eq!(discovery.fleet().len(), 1);
+}
+
+/// The policy counts whatever becomes of the fleet, and stays when the control plane fails.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_chooses_a_policy() {
+    let plane = plane(None);
+    let (by_cluster, by_resource) = (source(&plane, web_cluster()), source(&plane, web()));
+    assert!(by_resource.policy().is_none(), "a resource chooses none");
+    let discovery = Discovery::follow("web", by_cluster, whole(), None, holding(&[1]));
+    let mut policies = discovery.policy().expect("a cluster's").clone();
+    assert_eq!(*policies.borrow(), None, "not known yet");
+    let mut chosen = async |config: Option<serde_json::Value>| {
+        let fields = config.map(|it| it.as_object().expect("an object").clone());
+        let report = Report::Accepted {
+            name: web_cluster(),
+            version: "1".to_owned(),
+            assignment: Arc::default(),
+            policy: fields.map(|fields| Arc::new(PolicyConfig::new(fields))),
+        };
+        plane.tell(&web_cluster(), report);
+        policies.changed().await.expect("followed");
+        let policy = policies.borrow_and_update().clone().expect("known");
+        let keys = policy.keys();
+        keys.map(|(key, value)| format!("{key} = {value}"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(None).await, [""; 0], "none");
+    let policy = json!({"policy": "prequal", "prequal": {"probeRate": 2}});
+    let keys = ["policy = \"prequal\"", "prequal.probe_rate = 2"];
+    assert_eq!(chosen(Some(policy)).await, keys);
+    let failed = |why: &str| Report::Failed {
+        name: web_cluster(),
+        why: why.to_owned(),
+        has_answered: true,
+    };
+    plane.tell(&web_cluster(), failed("removed"));
+    // The next attempt to connect does not come as long as this is busy.
+    while discovery.state().failure.as_deref() != Some("removed") {
+        tokio::task::yield_now().await;
+    }
+    let policy = discovery.policy().and_then(|it| it.borrow().clone());
+    assert_eq!(policy.map(|it| it.keys().count()), Some(2), "the last one");
+    assert_eq!(chosen(None).await, [""; 0], "none any more");
 }
 
 #[tokio::test]
@@ -238,6 +291,7 @@ async fn a_first_resource_without_usable_addresses_is_an_answer() {
         name: web(),
         version: "1".to_owned(),
         assignment: Arc::new(assignment),
+        policy: None,
     };
     plane.tell(&web(), report);
     let why = source.next().await.expect_err("the proxy itself");

@@ -6,6 +6,7 @@ use super::subscription::{Event, Failure, Known, Subscription};
 use super::{MISSING_AFTER, Mode, NACK_WAIT, NACK_WAIT_MAX, joined};
 use crate::content::Content;
 use crate::messages;
+use crate::policy_config::PolicyCheck;
 use crate::response::{Item, RESOURCES_MAX, Response};
 use bytes::Bytes;
 use core::time::Duration;
@@ -152,6 +153,7 @@ impl<C: Content> Flow<C> {
         now: Duration,
         mode: Mode,
         message: Bytes,
+        check: PolicyCheck,
     ) -> Result<Answer, String> {
         let is_incremental = mode == Mode::Incremental;
         let subscriptions = &self.subscriptions;
@@ -169,6 +171,7 @@ impl<C: Content> Flow<C> {
             } else {
                 item.version.clone()
             };
+            let item = item.checked(check);
             if let Some(mistake) = self.take(now, item, version) {
                 mistakes.push(mistake);
             }

@@ -1,5 +1,8 @@
 //! The way from a cluster to its endpoints.
 
+use crate::policy_config::PolicyConfig;
+use std::sync::Arc;
+
 /// The EDS resources that a cluster's fleet comes from. A cluster that leads to another resource
 /// keeps the one before until the endpoints of the new one are known.
 #[derive(Debug, Default)]
@@ -8,6 +11,8 @@ pub(super) struct Route {
     current: Option<String>,
     /// The resource whose first endpoints are awaited.
     next: Option<String>,
+    /// The policy that the last good version of the cluster chooses.
+    pub(super) policy: Option<Arc<PolicyConfig>>,
 }
 
 impl Route {
@@ -53,6 +58,12 @@ impl Route {
     pub(super) fn arrive(&mut self, resource: &str) -> Option<String> {
         let next = self.next.take_if(|next| next == resource)?;
         self.current.replace(next)
+    }
+
+    /// The cluster has its endpoints inside. Returns the resources that are no longer needed here.
+    pub(super) fn end_at_cluster(&mut self) -> Vec<String> {
+        let resources = [self.current.take(), self.next.take()];
+        resources.into_iter().flatten().collect()
     }
 
     /// Ends the route. Returns its resources.

@@ -401,6 +401,14 @@ pub(super) fn overrides(told: &Overrides) -> Option<String> {
             date(it.since_ms),
         ]
     });
+    let chosen = told.control_plane.iter().map(|it| {
+        [
+            clean(&it.service),
+            clean(&it.key),
+            clean(&it.value),
+            date(Some(it.since_ms)),
+        ]
+    });
     let mut tables = Vec::new();
     if !told.settings.is_empty() {
         let heads = ["SERVICE", "KEY", "VALUE", "INSTEAD OF", "SINCE"];
@@ -411,6 +419,10 @@ pub(super) fn overrides(told: &Overrides) -> Option<String> {
             "SERVICE", "REPLICA", "ADDRESS", "DRAINED", "WEIGHT", "SINCE",
         ];
         tables.push(text_table(&heads, replicas, 6));
+    }
+    if !told.control_plane.is_empty() {
+        let heads = ["SERVICE", "KEY", "BY THE CONTROL PLANE", "SINCE"];
+        tables.push(text_table(&heads, chosen, 4));
     }
     (!tables.is_empty()).then(|| tables.join("\n"))
 }

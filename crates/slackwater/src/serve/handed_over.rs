@@ -1,5 +1,5 @@
 //! Overrides that a process passes to its successor, where they are in force from the first request
-//! on.
+//! on, and so are the policies that clusters have chosen.
 //!
 //! Their form is that of `GET /overrides`, so processes of different versions understand each other
 //! as far as their admin servers do.
@@ -7,10 +7,10 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_admin::Overrides;
-use slackwater_config::Fault;
-use slackwater_config::{SettingOverride, SettingOverrides};
+use slackwater_config::{ClusterPolicy, Fault, SettingOverride, SettingOverrides};
 use slackwater_proxy::orders::{Order, Orders};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The overrides that a process received from its predecessor.
@@ -23,7 +23,7 @@ pub(super) struct HandedOver {
 
 /// Encodes the overrides for a successor; `None` if there are none.
 pub(super) fn encode(overrides: &Overrides) -> Option<String> {
-    if overrides.settings.is_empty() && overrides.replicas.is_empty() {
+    if *overrides == Overrides::default() {
         return None;
     }
     // Plain data can always be serialized.
@@ -52,6 +52,15 @@ pub(super) fn understand(told: &str) -> Result<HandedOver, Fault> {
         };
         handed_over.settings.restore(it.service, it.key, set);
     }
+    let mut chosen = BTreeMap::<_, (SystemTime, Vec<_>)>::new();
+    for it in overrides.control_plane {
+        let (_, keys) = (chosen.entry(it.service)).or_insert((at(it.since_ms), Vec::new()));
+        keys.push((it.key, it.value));
+    }
+    for (service, (since, keys)) in chosen {
+        let policy = Arc::new(ClusterPolicy::restored(keys));
+        handed_over.settings.choose(&service, policy, since);
+    }
     for it in overrides.replicas {
         let address: SocketAddr = (it.address.parse())
             .map_err(|_| fault(&format_args!("{:?} is no address", it.address)))?;
@@ -75,7 +84,7 @@ fn at(since_ms: u64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slackwater_admin::{ReplicaOverridden, SettingOverridden};
+    use slackwater_admin::{ReplicaOverridden, SettingChosen, SettingOverridden};
     use slackwater_config::testing::replica;
 
     #[test]
@@ -97,6 +106,12 @@ mod tests {
                 weight: Some(3),
                 since_ms: Some(8),
             }],
+            control_plane: vec![SettingChosen {
+                service: "web".to_owned(),
+                key: "policy".to_owned(),
+                value: "\"prequal\"".to_owned(),
+                since_ms: 9,
+            }],
         };
         let text = encode(&overrides).expect("something");
         let understood = understand(&text).expect("the same version");
@@ -107,6 +122,12 @@ mod tests {
             instead_of: Some("\"prequal\"".to_owned()),
         };
         assert_eq!(settings, [("web", "policy", &set)]);
+        let chosen = &understood.settings.chosen()["web"];
+        let keys: Vec<_> = chosen.policy.keys().collect();
+        assert_eq!(
+            (keys, chosen.since),
+            (vec![("policy", "\"prequal\"")], at(9))
+        );
         let orders = Orders::default().with(&replica(1), Some(true), Some(Some(3)), at(8));
         assert_eq!(
             understood.orders,

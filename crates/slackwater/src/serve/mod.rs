@@ -1,9 +1,10 @@
 //! The sub-command `slackwater serve`: a balancing proxy for HTTP/1.1 and HTTP/2.
 //!
 //! [`run`] is the command: configuration, signals, exit code. [`slackwater_proxy`] is the proxy
-//! itself. Changes at run time are in `control`, and the part of them that is for a successor in
-//! `handed_over`.
+//! itself. Changes at run time are in `control`, the part of them that is for a successor in
+//! `handed_over`, and the policies that a control plane chooses in `cluster_policies`.
 
+mod cluster_policies;
 mod control;
 mod handed_over;
 mod running;
@@ -16,6 +17,7 @@ use crate::process::{ProcessSignal, ProcessSignals, Signals, log_remark, run_con
 use crate::record::{Existing, RecordArgs};
 use crate::supervisor;
 use crate::upgrade::{Inherited, Program, Upgrade};
+use cluster_policies::ClusterPolicies;
 use control::ControlQueue;
 use handed_over::HandedOver;
 use running::Running;
@@ -23,9 +25,11 @@ use slackwater_admin::Meaning;
 use slackwater_config::Fault;
 use slackwater_config::{Config, Loaded, Overrides};
 use slackwater_core::policy::DEFAULT_POLICY;
+use slackwater_discovery::Discovery;
 use slackwater_proxy::access_log::{AccessLog, Switch};
 use slackwater_proxy::traces::Exporter;
 use slackwater_proxy::{Outside, Proxy, Reloaded, find, first_answers};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use written::Written;
@@ -120,24 +124,11 @@ async fn serve(
     outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
     // Decisions can be read only at the admin server.
     outside.keeps_decisions = config.admin.listen.is_some();
-    // Opened before any request is served: an operator with an admin server must be able to watch
-    // from the start.
-    let admin_listener = config.admin.listen.map(|address| {
-        inherited
-            .admin(address)
-            .map_or_else(|| slackwater_admin::bind(address), Ok)
-    });
-    let admin_listener = admin_listener.transpose()?;
-    let fleets = find(&config).await?;
-    if inherited.is_passed_on() {
-        // The predecessor serves on until this process knows what to serve, or has failed.
-        first_answers(&fleets).await?;
-    }
-    // Services that had overrides in the predecessor and are no longer configured.
-    let lost: Vec<_> = (outside.orders.keys())
-        .filter(|name| config.services.iter().all(|service| service.name != **name))
-        .cloned()
-        .collect();
+    let admin_listener = admin_listener(&config, &mut inherited)?;
+    let mut policies = ClusterPolicies::default();
+    let is_successor = inherited.is_passed_on();
+    let (config, fleets) = find_fleets(config, written, &mut policies, is_successor).await?;
+    let lost = lost_services(&config, &outside);
     let (access_log_switch, watchdog) = (outside.access_log.clone(), outside.watchdog.clone());
     let proxy = Proxy::start(&config, fleets, outside, &mut inherited)?;
     let mut running = Running::new(proxy);
@@ -157,6 +148,7 @@ async fn serve(
 
     let mut upgrade = Upgrade::default();
     let succeeded = loop {
+        let chosen = policies.changed(&running.services(), &written.set);
         // An arm that neither continues nor breaks leads to the reload below.
         tokio::select! {
             () = signals.next() => break false,
@@ -184,9 +176,16 @@ async fn serve(
                 // A signal cancels the change, which then has no effect.
                 tokio::select! {
                     () = signals.next() => break false,
-                    () = control::carry_out(&mut running, written, &queue, asking) => continue,
+                    () = control::carry_out(&mut running, written, &queue, asking) => {
+                        policies.forget_refused();
+                        continue;
+                    }
                 }
             }
+            () = chosen => tokio::select! {
+                () = signals.next() => break false,
+                () = policies.apply(&mut running, written) => continue,
+            },
             succeeded = upgrade.ended() => {
                 if succeeded {
                     break true;
@@ -196,7 +195,7 @@ async fn serve(
         }
         tokio::select! {
             () = signals.next() => break false,
-            _ = read_again(&mut running, written, &queue) => (),
+            _ = read_again(&mut running, written, &queue) => policies.forget_refused(),
         }
     };
     // Callers that still wait for a change receive an error.
@@ -212,6 +211,42 @@ async fn serve(
     drop(admin);
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Opens the admin server's socket before any request is served: an operator with an admin server
+/// must be able to watch from the start.
+fn admin_listener(
+    config: &Config,
+    inherited: &mut Inherited,
+) -> Result<Option<TcpListener>, Fault> {
+    let open = |address| {
+        let passed = inherited.admin(address);
+        passed.map_or_else(|| slackwater_admin::bind(address), Ok)
+    };
+    config.admin.listen.map(open).transpose()
+}
+
+/// Finds the fleets of all services, and applies the policies that their clusters choose. The
+/// predecessor of a successor serves on until this process knows what to serve, or has failed.
+async fn find_fleets(
+    config: Config,
+    written: &mut Written,
+    policies: &mut ClusterPolicies,
+    is_successor: bool,
+) -> Result<(Config, Vec<Arc<Discovery>>), Fault> {
+    let fleets = find(&config).await?;
+    if is_successor {
+        first_answers(&fleets).await?;
+    }
+    let config = policies.at_start(config, &fleets, written).await;
+    Ok((config, fleets))
+}
+
+/// Services that had overrides in the predecessor and are no longer configured.
+fn lost_services(config: &Config, outside: &Outside) -> Vec<String> {
+    let is_there = |name: &String| config.services.iter().any(|service| service.name == *name);
+    let names = outside.orders.keys();
+    names.filter(|name| !is_there(name)).cloned().collect()
 }
 
 /// Waits for running requests to end, or cancels them at another signal.

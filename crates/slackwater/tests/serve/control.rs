@@ -94,6 +94,6 @@ pub(crate) async fn done(proxy: &Proxy, path: &str, body: &Value) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-async fn overrides(proxy: &Proxy) -> Value {
+pub(crate) async fn overrides(proxy: &Proxy) -> Value {
     serde_json::from_str(&proxy.admin_page("/overrides").await).unwrap()
 }

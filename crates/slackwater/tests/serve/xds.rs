@@ -1,6 +1,8 @@
 //! Fleets of a control plane: the process follows a resource over a real stream, and outlives the
 //! control plane. The protocol as a whole is shown against go-control-plane, in `go/grpc/xdstest`.
 
+mod policies;
+
 use crate::clients::get;
 use crate::proxy::{Proxy, until};
 use crate::reload::{Written, status};
@@ -9,6 +11,7 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use http::Response;
 use serde_json::json;
+use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -19,6 +22,8 @@ pub(crate) struct ControlPlane {
     pub(crate) address: SocketAddr,
     /// `None` ends the connection.
     orders: UnboundedSender<Option<Bytes>>,
+    /// All that its clients have sent.
+    requests: Arc<Mutex<Vec<u8>>>,
 }
 
 impl ControlPlane {
@@ -26,14 +31,33 @@ impl ControlPlane {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (orders, mut received) = unbounded_channel();
-        tokio::spawn(async move { while stream(&listener, &mut received).await {} });
-        Self { address, orders }
+        let requests = Arc::default();
+        let taken = Arc::clone(&requests);
+        tokio::spawn(async move { while stream(&listener, &mut received, &taken).await {} });
+        Self {
+            address,
+            orders,
+            requests,
+        }
     }
 
     /// Sends the resource `web` with these replicas, as this version.
     pub(crate) fn send(&self, version: &str, replicas: &[&Replica]) {
-        let message = response(version, replicas.iter().map(|it| it.address));
+        self.respond(version, EDS, &assignment(replicas));
+    }
+
+    /// Sends a resource of this type, as this version.
+    fn respond(&self, version: &str, type_url: &str, resource: &[u8]) {
+        let message = response(version, type_url, resource);
         self.orders.send(Some(message)).unwrap();
+    }
+
+    /// Whether a client has sent this text.
+    fn has_received(&self, text: &str) -> bool {
+        let requests = self.requests.lock().unwrap();
+        requests
+            .windows(text.len())
+            .any(|part| part == text.as_bytes())
     }
 
     /// Ends the stream; the next one is accepted.
@@ -43,12 +67,17 @@ impl ControlPlane {
 }
 
 /// Serves one stream. Returns false if the test has ended.
-async fn stream(listener: &TcpListener, orders: &mut UnboundedReceiver<Option<Bytes>>) -> bool {
+async fn stream(
+    listener: &TcpListener,
+    orders: &mut UnboundedReceiver<Option<Bytes>>,
+    requests: &Mutex<Vec<u8>>,
+) -> bool {
     let (socket, _) = listener.accept().await.unwrap();
     let mut connection = h2::server::handshake(socket).await.unwrap();
     let (request, mut respond) = connection.accept().await.unwrap().unwrap();
     let path = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
     assert_eq!(request.uri().path(), path);
+    let mut sent = request.into_body();
     let head = Response::builder().header("content-type", "application/grpc");
     let mut body = respond
         .send_response(head.body(()).unwrap(), false)
@@ -60,29 +89,37 @@ async fn stream(listener: &TcpListener, orders: &mut UnboundedReceiver<Option<By
                 Some(None) => return true,
                 None => return false,
             },
+            Some(Ok(part)) = sent.data() => {
+                sent.flow_control().release_capacity(part.len()).unwrap();
+                requests.lock().unwrap().extend(part);
+            }
             other = connection.accept() => assert!(other.is_none(), "one stream for all services"),
         }
     }
 }
 
-/// A message of gRPC with a `DiscoveryResponse` of one EDS resource.
-fn response(version: &str, replicas: impl Iterator<Item = SocketAddr>) -> Bytes {
+/// The EDS resource `web` with these replicas.
+fn assignment(replicas: &[&Replica]) -> Vec<u8> {
     let mut locality = Vec::new();
     for replica in replicas {
-        let port = u32::from(replica.port());
-        let mut socket = field(2, replica.ip().to_string().as_bytes());
+        let address = replica.address;
+        let mut socket = field(2, address.ip().to_string().as_bytes());
         socket.extend([3 << 3]);
-        socket.extend(number(port));
+        socket.extend(number(u32::from(address.port())));
         let address = field(1, &socket);
         let endpoint = field(1, &address);
         locality.extend(field(2, &field(1, &endpoint)));
     }
-    let assignment = [field(1, b"web"), field(2, &locality)].concat();
-    let resource = [field(1, EDS.as_bytes()), field(2, &assignment)].concat();
+    [field(1, b"web"), field(2, &locality)].concat()
+}
+
+/// A message of gRPC with a `DiscoveryResponse` of one resource.
+fn response(version: &str, type_url: &str, resource: &[u8]) -> Bytes {
+    let resource = [field(1, type_url.as_bytes()), field(2, resource)].concat();
     let response = [
         field(1, version.as_bytes()),
         field(2, &resource),
-        field(4, EDS.as_bytes()),
+        field(4, type_url.as_bytes()),
         field(5, version.as_bytes()),
     ];
     let response = response.concat();
@@ -91,9 +128,9 @@ fn response(version: &str, replicas: impl Iterator<Item = SocketAddr>) -> Bytes 
 }
 
 /// A field of bytes, in protobuf.
-fn field(tag: u8, value: &[u8]) -> Vec<u8> {
+fn field(tag: u32, value: &[u8]) -> Vec<u8> {
     let length = number(u32::try_from(value.len()).unwrap());
-    [&[tag << 3 | 2], &length[..], value].concat()
+    [&number(tag << 3 | 2), &length[..], value].concat()
 }
 
 /// A number in protobuf: seven bits in each byte, the lowest first.

@@ -4,6 +4,7 @@
 use super::cluster_sequences::{INCREMENTAL, STATE_OF_THE_WORLD};
 use super::machine::cluster;
 use super::*;
+use crate::policy_config::PolicyMistake;
 
 #[test]
 fn state_of_the_world() {
@@ -142,4 +143,66 @@ fn a_cluster_must_have_its_name_inside() {
     let rejection = machine.client.facts().rejection.clone();
     let told = "web: has the name \"api\", expected its name";
     assert_eq!(rejection.as_deref(), Some(told));
+}
+
+/// The policy comes with the endpoints, changes without them, and outlives its cluster.
+#[test]
+fn a_policy_is_reported_with_the_endpoints_of_its_cluster() {
+    for mode in [Mode::StateOfTheWorld, Mode::Incremental] {
+        let mut machine = Machine::new(mode);
+        let fleet = |out: Vec<String>| {
+            let reports = out.into_iter().filter(|it| it.starts_with("cluster web "));
+            reports.collect::<Vec<_>>().join(", ")
+        };
+        machine.step(&Subscribe("@web"));
+        machine.step(&Open);
+        assert_eq!(
+            fleet(machine.step(&Clusters("1", "a", &["web=1>eds+random"]))),
+            ""
+        );
+        let first = fleet(machine.step(&Answer("7", "b", &["eds=7:80"])));
+        assert_eq!(first, "cluster web 7 [80] by \"random\"");
+        let other = fleet(machine.step(&Clusters("2", "c", &["web=2>eds+prequal"])));
+        assert_eq!(other, "cluster web 7 [80] by \"prequal\"");
+        let inside = fleet(machine.step(&Clusters("3", "d", &["web=3:81+random"])));
+        assert_eq!(inside, "cluster web 3 [81] by \"random\"");
+        let none = fleet(machine.step(&Clusters("4", "e", &["web=4:81"])));
+        assert_eq!(none, "cluster web 4 [81]");
+        machine.step(&Clusters("5", "f", &["web=5>eds+prequal"]));
+        machine.step(&Answer("8", "g", &["eds=8:82"]));
+        machine.step(&Clusters("6", "h", &["?web"]));
+        let outlived = fleet(machine.step(&Answer("9", "i", &["eds=9:83"])));
+        assert!(
+            outlived.starts_with("cluster web 9 [83] by \"prequal\""),
+            "{outlived}"
+        );
+    }
+}
+
+#[test]
+fn a_policy_that_the_owner_refuses_is_rejected_with_its_field() {
+    let check = |config: &PolicyConfig| {
+        if config.fields()["policy"] == "random" {
+            return Ok(());
+        }
+        Err(PolicyMistake {
+            field: "policy".to_owned(),
+            message: "is unknown".to_owned(),
+        })
+    };
+    for mode in [Mode::StateOfTheWorld, Mode::Incremental] {
+        let mut machine = Machine::new(mode);
+        machine.client = machine.client.with_check(check);
+        machine.step(&Subscribe("@web"));
+        machine.step(&Open);
+        machine.step(&Clusters("1", "a", &["web=1:80+random"]));
+        let out = machine
+            .step(&Clusters("2", "b", &["web=2:81+odd"]))
+            .concat();
+        let told = "load_balancing_policy.policies[0].typed_extension_config.typed_config.value.\
+                    policy is unknown";
+        assert!(out.contains(&format!("NACK 3: web: {told}")), "{out}");
+        let failed = format!("cluster web failed: cluster rejected: {told}");
+        assert!(out.ends_with(&failed), "{out}");
+    }
 }

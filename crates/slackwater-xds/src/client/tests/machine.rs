@@ -7,7 +7,9 @@ use crate::messages::{
     DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, EdsClusterConfig, LbEndpoint,
     LocalityLbEndpoints, Resource, ResourceError, ResourceName, SocketAddress, Status,
 };
+use crate::policy::tests::{list, slackwater};
 use prost::Message;
+use serde_json::json;
 
 /// What happens.
 #[derive(Clone, Debug)]
@@ -77,11 +79,15 @@ impl Machine {
                     name,
                     version,
                     assignment,
+                    policy,
                 } => {
                     let ports = assignment.endpoints.iter().map(|it| it.address.port());
                     let ports: Vec<_> = ports.collect();
                     let remarks = assignment.remarks.iter().map(|it| format!(" ({it})"));
-                    format!("{name} {version} {ports:?}{}", remarks.collect::<String>())
+                    let policy = policy.map(|it| format!(" by {}", it.fields()["policy"]));
+                    let policy = policy.unwrap_or_default();
+                    let remarks: String = remarks.collect();
+                    format!("{name} {version} {ports:?}{remarks}{policy}")
                 }
                 Report::Failed { name, why, .. } => format!("{name} failed: {why}"),
             });
@@ -117,7 +123,7 @@ pub(super) fn fleet_name(name: &str) -> FleetName {
 /// time to live, `web!7` a heartbeat, `-web` a removal, `?web` an error, `*` an entry of another
 /// type. `web=v:80` has its own version. Of clusters, `web>api` leads to the resource `api`,
 /// `web~api` does so and has an unused field, `web:80` has its endpoints inside, and `web:1` has a
-/// type that is not supported.
+/// type that is not supported; `web>api+random` also chooses a policy.
 pub(super) fn resource(of: &'static str, entry: &str) -> Resource {
     let (entry, ttl) = match entry.split_once('!') {
         Some((entry, ttl)) => (entry, Some(ttl.parse().expect("seconds"))),
@@ -148,10 +154,15 @@ pub(super) fn resource(of: &'static str, entry: &str) -> Resource {
 }
 
 pub(super) fn cluster(name: &str, content: &str) -> messages::Cluster {
+    let (content, policy) = match content.split_once('+') {
+        Some((content, policy)) => (content, Some(slackwater(&json!({"policy": policy})))),
+        None => (content, None),
+    };
     let (kind, rest) = content.split_at(1);
     let of_type = |number, port: Option<u32>| messages::Cluster {
         name: name.to_owned(),
         kind: Some(ClusterKind::Type(number)),
+        load_balancing_policy: policy.clone().map(|policy| list(vec![policy])),
         load_assignment: port.map(|port| assignment("any", port).encode_to_vec().into()),
         ..messages::Cluster::default()
     };

@@ -1,7 +1,7 @@
 //! Tests of the status and the overrides as text.
 
 use super::*;
-use slackwater_admin::SettingOverridden;
+use slackwater_admin::{SettingChosen, SettingOverridden};
 
 fn drained(address: &str, weight: Option<u16>) -> ReplicaOverridden {
     ReplicaOverridden {
@@ -64,13 +64,21 @@ fn overrides_are_shown_as_tables_if_there_are_any() {
             since_ms: 0,
         }],
         replicas: vec![drained("10.0.0.1:80", None)],
+        control_plane: vec![SettingChosen {
+            service: "web".to_owned(),
+            key: "policy".to_owned(),
+            value: "\"prequal\"".to_owned(),
+            since_ms: 0,
+        }],
     };
     assert_eq!(
-        overrides(&told).expect("two tables"),
+        overrides(&told).expect("three tables"),
         "SERVICE  KEY     VALUE     INSTEAD OF  SINCE\n\
          web      policy  \"random\"  –           1970-01-01T00:00:00.000000Z\n\n\
          SERVICE  REPLICA  ADDRESS      DRAINED  WEIGHT             SINCE\n\
-         web      a        10.0.0.1:80  yes      as its fleet says  1970-01-01T00:00:01.500000Z\n"
+         web      a        10.0.0.1:80  yes      as its fleet says  1970-01-01T00:00:01.500000Z\n\n\
+         SERVICE  KEY     BY THE CONTROL PLANE  SINCE\n\
+         web      policy  \"prequal\"             1970-01-01T00:00:00.000000Z\n"
     );
 }
 

@@ -200,6 +200,8 @@ async fn clear_all(
     let mut cleared = running.status.overrides();
     cleared.settings.retain(|it| is_meant(&it.service));
     cleared.replicas.retain(|it| is_meant(&it.service));
+    // The operator cannot remove what the control plane sets.
+    cleared.control_plane.clear();
     if !cleared.settings.is_empty() {
         let mut set = written.set.clone();
         set.forget(service);

@@ -3,7 +3,7 @@
 use super::super::status::Status;
 use core::fmt::Write;
 use slackwater_admin::{
-    Controlled, Overrides, ReplicaOverridden, SettingOverridden, since_epoch_ms,
+    Controlled, Overrides, ReplicaOverridden, SettingChosen, SettingOverridden, since_epoch_ms,
 };
 use slackwater_config::ReplicaConfig;
 use slackwater_proxy::orders::Order;
@@ -36,16 +36,22 @@ impl Controlled for Status {
     }
 
     fn overrides(&self) -> Overrides {
-        let settings = self.settings();
-        let settings = settings
-            .iter()
-            .map(|(service, key, set)| SettingOverridden {
-                service: service.to_owned(),
+        let set = self.settings();
+        let control_plane = set.chosen().iter().flat_map(|(service, chosen)| {
+            chosen.policy.keys().map(|(key, value)| SettingChosen {
+                service: service.clone(),
                 key: key.to_owned(),
-                value: set.value.clone(),
-                instead_of: set.instead_of.clone(),
-                since_ms: since_epoch_ms(set.since),
-            });
+                value: value.to_owned(),
+                since_ms: since_epoch_ms(chosen.since),
+            })
+        });
+        let settings = set.iter().map(|(service, key, set)| SettingOverridden {
+            service: service.to_owned(),
+            key: key.to_owned(),
+            value: set.value.clone(),
+            instead_of: set.instead_of.clone(),
+            since_ms: since_epoch_ms(set.since),
+        });
         let services = self.workers.services();
         let replicas = services.iter().flat_map(|service| {
             let orders = service.orders.borrow().clone();
@@ -62,6 +68,7 @@ impl Controlled for Status {
         Overrides {
             settings: settings.collect(),
             replicas: replicas.collect(),
+            control_plane: control_plane.collect(),
         }
     }
 }
