@@ -133,7 +133,9 @@ impl Compiler {
                 "rust-lld",
             )
             .env(format!("CFLAGS_{variable}"), c_flags.join(" "))
-            .env("SOURCE_DATE_EPOCH", source.time.to_string())
+            // For code in C that has the time of its compilation. It is no commit's, because what
+            // one commit has compiled stays for the next.
+            .env("SOURCE_DATE_EPOCH", "0")
             .env("SLACKWATER_COMMIT", &source.commit);
         output(&mut cargo)?;
         read(&target_folder.join(target.triple).join("release/slackwater"))

@@ -154,6 +154,15 @@ fn run(options: &Options) -> Result<(), String> {
 fn build_all(source: &Source, options: &Options) -> Result<Vec<Build>, String> {
     let compiler = Compiler::new(source, &options.targets)?;
     let home = compile::cargo_home()?;
+    let folder = source.target_folder.join("release-verify");
+    if options.verify {
+        // Nothing of an earlier commit or run may be in what the programs are compared with.
+        let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(wrong)?;
+        }
+        fs::create_dir_all(&folder).map_err(wrong)?;
+    }
     let mut builds = Vec::new();
     for &target in &options.targets {
         for variant in Variant::ALL {
@@ -161,9 +170,6 @@ fn build_all(source: &Source, options: &Options) -> Result<Vec<Build>, String> {
             let places = (&*source.root, &*source.target_folder, &*home);
             let binary = compiler.build(source, places, what)?;
             if options.verify {
-                let folder = source.target_folder.join("release-verify");
-                fs::create_dir_all(&folder)
-                    .map_err(|error| format!("{}: {error}", folder.display()))?;
                 compiler.verify(source, what, &binary, &folder)?;
                 say(&format!(
                     "{} for {}: two builds are equal",
