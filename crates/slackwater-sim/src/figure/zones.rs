@@ -19,16 +19,19 @@ const WARMUP_SECONDS: u64 = 20;
 const SPAN_SECONDS: u64 = 20;
 
 /// What happens, by its name in the results, at this load of all replicas together.
-const CASES: [(&str, ZoneCase, f64); 5] = [
+const CASES: [(&str, ZoneCase, f64); 6] = [
     (EVEN, ZoneCase::Even, 0.7),
     ("even, high load", ZoneCase::Even, 0.9),
     (OVERLOADED, ZoneCase::Overloaded, 0.75),
     ("a zone lost", ZoneCase::Lost, 0.75),
     ("own zone slow", ZoneCase::Slow, 0.75),
+    (ONE_SLOW, ZoneCase::OneSlow, 0.7),
 ];
 
 /// The case in which every zone has room.
 const EVEN: &str = "even";
+/// The case in which every zone has room, though one replica is slow.
+const ONE_SLOW: &str = "own replica slow";
 /// The case in which one has too many clients.
 const OVERLOADED: &str = "own zone overloaded";
 /// Ours, in the results.
@@ -43,7 +46,7 @@ impl Figure for Zones {
          All rules choose within a zone by our default policy, with reported capacities; only the zone differs. Own zone: Kubernetes' hints. Zone-aware and \
          load-aware locality: Envoy's, as documented, with their defaults. Spill by load: ours. Even: 70 % or 90 % of the capacity. Own zone overloaded: the \
          clients of one zone ask for 1.3 times what it can carry, and all for 75 %. A zone lost: 75 % of what is left. Own zone slow: one zone is 1.6 times \
-         slower, at 75 % of all.",
+         slower, at 75 % of all. Own replica slow: one replica of a zone is 5 times slower, at 70 %.",
         }
     }
 

@@ -1,5 +1,5 @@
 //! Fleets in several zones: even load, one zone's clients that ask for more than it can carry, one
-//! zone lost, one slow.
+//! zone lost, one slow, one with a slow replica.
 
 use super::{NETWORK, rate_at, reporting_capacity};
 use crate::Scenario;
@@ -15,6 +15,8 @@ pub const ZONE_CLIENTS: usize = 4;
 pub const OVERLOAD: f64 = 1.3;
 /// How much slower the first zone is with [`ZoneCase::Slow`].
 pub const ZONE_SLOWNESS: f64 = 1.6;
+/// How much slower one of its replicas is with [`ZoneCase::OneSlow`].
+const REPLICA_SLOWNESS: f64 = 5.0;
 /// When the first zone is lost with [`ZoneCase::Lost`]: within the warm-up.
 const LOST_AT: Duration = Duration::from_secs(1);
 
@@ -29,6 +31,8 @@ pub enum ZoneCase {
     Lost,
     /// All of its replicas are slower.
     Slow,
+    /// One of its replicas is much slower.
+    OneSlow,
 }
 
 /// Returns zones of eight replicas with four cores and four clients each, this round trip apart. A
@@ -40,16 +44,17 @@ pub fn zoned(zones: usize, round_trip: Duration, case: ZoneCase, load: f64) -> S
         burst: 1.0,
         contention_loss: 0.0,
     });
-    let group = |count: usize| Group::healthy(count * ZONE_REPLICAS, service.clone());
-    let first = Group {
-        slowness: if case == ZoneCase::Slow {
-            ZONE_SLOWNESS
-        } else {
-            1.0
-        },
-        ..group(1)
+    let (slow, slowness) = match case {
+        ZoneCase::Slow => (ZONE_REPLICAS, ZONE_SLOWNESS),
+        ZoneCase::OneSlow => (1, REPLICA_SLOWNESS),
+        _ => (ZONE_REPLICAS, 1.0),
     };
-    let fleet = vec![first, group(zones.saturating_sub(1))];
+    let group = |count| Group::healthy(count, service.clone());
+    let first = Group {
+        slowness,
+        ..group(slow)
+    };
+    let fleet = vec![first, group(zones * ZONE_REPLICAS - slow)];
     let cost = Cost::Exponential(Duration::from_millis(10));
     let left = if case == ZoneCase::Lost { 1.. } else { 0.. };
     let rate = rate_at(load, fleet.get(left).unwrap_or_default(), &cost);

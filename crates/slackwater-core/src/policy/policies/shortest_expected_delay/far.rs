@@ -1,5 +1,5 @@
 //! Zones: replicas in other zones count as slower, so that a query leaves its client's zone only
-//! when the replicas there are not able to carry it. `[Decision 0026]`
+//! when the replicas there are full, slow or gone. `[Decision 0026]`
 //!
 //! ```text
 //! score of a far replica = away × score + round trip to its zone
@@ -17,9 +17,9 @@
 //! behind.
 //!
 //! While no replica reports a capacity, no client knows when one is full. Then the own zone has
-//! room while its replicas have little more requests in flight than others, and if not, a far
-//! replica counts 1.5 times, and the round trip as a share of the mean latency for each request in
-//! flight.
+//! room while its replicas have little more requests in flight than others, however slow it is, and
+//! if not, a far replica counts 1.5 times, and the round trip as a share of the mean latency for
+//! each request in flight.
 
 use super::{CROWDING, IN_USE_MAX, UNIT, UNIT_BITS};
 use crate::fixed::{mul_div, mul_shift};
