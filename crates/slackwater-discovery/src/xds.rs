@@ -32,6 +32,9 @@ const _: () = assert!(slackwater_xds::assignment::TIER_MAX == ReplicaConfig::TIE
 // A locality's zone is one.
 const _: () = assert!(slackwater_xds::assignment::ZONE_BYTES_MAX == Zone::BYTES_MAX);
 
+/// A policy, unless its configuration is wrong, and what is ignored of it.
+type PolicyRead = (Option<Arc<ClusterPolicy>>, Vec<String>);
+
 /// Follows one fleet. Dropping it ends its subscription.
 #[derive(Debug)]
 pub struct XdsSource {
@@ -45,6 +48,9 @@ pub struct XdsSource {
     server_name: Option<ServerName<'static>>,
     own: OwnAddresses,
     remarks: Remarks,
+    /// The configuration that was read last, with the policy and the remarks that came of it. Most
+    /// reports change the endpoints alone.
+    last_read: Option<(Option<Arc<PolicyConfig>>, PolicyRead)>,
     /// The policy that the cluster chooses; `None` until it is known.
     policy: watch::Sender<Option<Arc<ClusterPolicy>>>,
 }
@@ -71,6 +77,7 @@ impl XdsSource {
             server_name,
             own,
             remarks: Remarks::default(),
+            last_read: None,
             policy: watch::Sender::default(),
         }
     }
@@ -98,7 +105,7 @@ impl XdsSource {
     fn take(&mut self, accepted: &Accepted) -> Result<Fleet, String> {
         let assignment = &*accepted.assignment;
         let mut remarks = assignment.remarks.clone();
-        let (policy, ignored) = self.read_policy(accepted.policy.as_deref());
+        let (policy, ignored) = self.read_policy(accepted.policy.as_ref());
         remarks.extend(ignored);
         self.policy.send_if_modified(|before| {
             let is_new = policy.is_some() && *before != policy;
@@ -121,12 +128,14 @@ impl XdsSource {
     }
 
     /// The policy, which is empty if the cluster chooses none, and what is ignored of it.
-    fn read_policy(
-        &self,
-        config: Option<&PolicyConfig>,
-    ) -> (Option<Arc<ClusterPolicy>>, Vec<String>) {
-        let read = config.map_or_else(|| Ok(Default::default()), ClusterPolicy::read);
-        match read {
+    fn read_policy(&mut self, config: Option<&Arc<PolicyConfig>>) -> PolicyRead {
+        if let Some((before, read)) = &self.last_read
+            && before.as_ref().map(Arc::as_ptr) == config.map(Arc::as_ptr)
+        {
+            return read.clone();
+        }
+        let read = config.map_or_else(|| Ok(Default::default()), |it| ClusterPolicy::read(it));
+        let read = match read {
             Ok((policy, ignored)) => (Some(Arc::new(policy)), ignored),
             // It has passed this check before the cluster was accepted.
             Err(mistake) => {
@@ -134,7 +143,9 @@ impl XdsSource {
                 tracing::warn!(source, field, "policy unchanged: {}", mistake.message);
                 (None, Vec::new())
             }
-        }
+        };
+        self.last_read = Some((config.cloned(), read.clone()));
+        read
     }
 
     fn replica(&self, endpoint: &Endpoint) -> ReplicaConfig {

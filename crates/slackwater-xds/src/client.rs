@@ -324,9 +324,10 @@ impl Client {
             return;
         };
         let policy = cluster.policy.as_ref();
-        route.policy = policy.map(|policy| Arc::clone(&policy.config));
+        let policy = policy.map(|policy| Arc::clone(&policy.config));
         match &cluster.endpoints {
             ClusterEndpoints::Inline(assignment) => {
+                route.policy = policy;
                 let released = route.end_at_cluster();
                 self.release(released);
                 let assignment = cluster.remark_on(assignment);
@@ -337,6 +338,8 @@ impl Client {
                     self.clusters.refuse(&name, &why);
                     return;
                 }
+                // A refused version changes nothing, so its policy is not in use either.
+                route.policy = policy;
                 let is_known = self.endpoints.known(resource).is_some();
                 let released = route.lead_to(resource, is_known);
                 let has_arrived = route.has_arrived();

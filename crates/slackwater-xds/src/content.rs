@@ -6,6 +6,9 @@ use bytes::Bytes;
 /// The longest part of the control plane's own message that is shown, in characters.
 const MESSAGE_CHARS_MAX: usize = 300;
 
+/// The longest name or value that is shown within a sentence, in characters.
+const BRIEF_CHARS_MAX: usize = 64;
+
 /// A type of resources.
 pub(crate) trait Content: Sized {
     /// Its type URL.
@@ -50,4 +53,14 @@ impl BadResource {
 pub fn shown(message: &str) -> String {
     let line = message.chars().filter(|it| !it.is_control());
     line.take(MESSAGE_CHARS_MAX).collect()
+}
+
+/// A name or a value of the control plane's within a sentence: one line, cut if it is long.
+pub fn brief(text: &str) -> String {
+    let mut chars = text.chars().filter(|it| !it.is_control());
+    let mut shown: String = chars.by_ref().take(BRIEF_CHARS_MAX).collect();
+    if chars.next().is_some() {
+        shown.push('…');
+    }
+    shown
 }

@@ -44,7 +44,7 @@ pub use backoff::Backoff;
 pub use bootstrap::Bootstrap;
 pub use client::{Client, Mode, Report};
 pub use cluster::{Cluster, ClusterEndpoints};
-pub use content::{BadResource, shown};
+pub use content::{BadResource, brief, shown};
 pub use fleet_name::FleetName;
 pub use node::{Locality, Node};
 pub use policy::NamedPolicy;

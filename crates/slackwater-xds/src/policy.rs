@@ -5,7 +5,7 @@
 //! or inside of `wrr_locality`, which gRPC needs around it. Nothing is known about its keys: the
 //! client's owner [checks](PolicyCheck) them.
 
-use crate::content::BadResource;
+use crate::content::{BadResource, brief};
 use crate::messages::{
     Kind, LoadBalancingPolicy, Struct, TypedStruct, Value as Message, WrrLocality,
 };
@@ -80,8 +80,8 @@ fn read_list(list: Bytes, path: &str, depth: usize) -> Result<Option<NamedPolicy
     let count = wire::count(&list, &[1]);
     let count = count.map_err(|error| BadResource::new(path, error))?;
     if count > POLICIES_MAX {
-        let told = format!("has {count} entries, expected at most {POLICIES_MAX}");
-        return Err(BadResource::new(&format!("{path}.policies"), told));
+        let message = format!("has {count} entries, expected at most {POLICIES_MAX}");
+        return Err(BadResource::new(&format!("{path}.policies"), message));
     }
     let list = LoadBalancingPolicy::decode(list).map_err(malformed(path))?;
     for (index, policy) in list.policies.into_iter().enumerate() {
@@ -103,8 +103,9 @@ fn read_list(list: Bytes, path: &str, depth: usize) -> Result<Option<NamedPolicy
             let around = WrrLocality::decode(any.value).map_err(malformed(&field))?;
             let field = format!("{field}.endpoint_picking_policy");
             if depth == NESTED_MAX {
-                let told = format!("is too deep, expected at most {NESTED_MAX} lists in another");
-                return Err(BadResource::new(&field, told));
+                let message =
+                    format!("is too deep, expected at most {NESTED_MAX} lists in another");
+                return Err(BadResource::new(&field, message));
             }
             let inner = around.endpoint_picking_policy.unwrap_or_default();
             if let Some(found) = read_list(inner, &field, depth + 1)? {
@@ -118,8 +119,8 @@ fn read_list(list: Bytes, path: &str, depth: usize) -> Result<Option<NamedPolicy
 fn read_config(bytes: Bytes, field: &str) -> Result<PolicyConfig, BadResource> {
     let length = bytes.len();
     if length > CONFIG_BYTES_MAX {
-        let told = format!("has {length} bytes, expected at most {CONFIG_BYTES_MAX}");
-        return Err(BadResource::new(field, told));
+        let message = format!("has {length} bytes, expected at most {CONFIG_BYTES_MAX}");
+        return Err(BadResource::new(field, message));
     }
     let count = wire::count(&bytes, &[1]);
     let count = count.map_err(|error| BadResource::new(field, error))?;
@@ -156,14 +157,14 @@ impl Budget {
         depth: usize,
     ) -> Result<Map<String, Value>, BadResource> {
         if depth > DEPTH_MAX {
-            let told = format!("is too deep, expected at most {DEPTH_MAX} objects in another");
-            return Err(BadResource::new(field, told));
+            let message = format!("is too deep, expected at most {DEPTH_MAX} objects in another");
+            return Err(BadResource::new(field, message));
         }
         let mut fields = Map::new();
         for (name, value) in message.fields {
             self.take(field)?;
             text_fits(&name, field)?;
-            let value = self.value(value, &join(field, &name), depth)?;
+            let value = self.value(value, &join(field, &brief(&name)), depth)?;
             fields.insert(name, value);
         }
         Ok(fields)
@@ -186,8 +187,8 @@ impl Budget {
             Some(Kind::Struct(inner)) => self.fields(inner, field, depth + 1)?.into(),
             Some(Kind::List(list)) => {
                 if depth == DEPTH_MAX {
-                    let told = format!("is too deep, expected at most {DEPTH_MAX} in another");
-                    return Err(BadResource::new(field, told));
+                    let message = format!("is too deep, expected at most {DEPTH_MAX} in another");
+                    return Err(BadResource::new(field, message));
                 }
                 let mut values = Vec::with_capacity(list.values.len().min(self.left));
                 for (index, value) in list.values.into_iter().enumerate() {
@@ -218,8 +219,8 @@ fn text_fits(text: &str, field: &str) -> Result<(), BadResource> {
     if length <= TEXT_BYTES_MAX {
         return Ok(());
     }
-    let told = format!("has a text of {length} bytes, expected at most {TEXT_BYTES_MAX}");
-    Err(BadResource::new(field, told))
+    let message = format!("has a text of {length} bytes, expected at most {TEXT_BYTES_MAX}");
+    Err(BadResource::new(field, message))
 }
 
 fn join(field: &str, name: &str) -> String {

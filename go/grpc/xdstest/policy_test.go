@@ -103,14 +103,14 @@ func TestServeAndGRPCHaveThePolicyOfTheCluster(t *testing.T) {
 	for key, value := range map[string]string{
 		"policy": `"least_loaded"`, "prequal.probe_rate": "3", "prequal.probe_deadline": `"40ms"`,
 		"shortest_expected_delay.latency_band": "0.5", "key.by": `["grpc:x-user"]`, "key.balance_factor": "1.25",
-		"error_aversion.enabled": "true", "probe.path": `"/load"`,
+		"error_aversion.enabled": "true",
 	} {
 		if chosen[key] != value {
 			t.Errorf("%s is %s, want %s", key, chosen[key], value)
 		}
 	}
-	// The fields of allFields, without probe.transport and explain, and with key.by for key.metadata.
-	if got, want := len(chosen), 1+1+17+3+7+1; got != want {
+	// The fields of allFields, without probe and explain, and with key.by for key.metadata.
+	if got, want := len(chosen), 1+17+3+7+1; got != want {
 		t.Errorf("%d keys, want %d: %q", got, want, chosen)
 	}
 

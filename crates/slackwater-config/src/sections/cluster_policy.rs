@@ -2,11 +2,13 @@
 //!
 //! The configuration is the one of gRPC clients (`go/grpc`), so that one cluster means the same to
 //! both: the keys of a service in camel case, and a few fields of gRPC's own ([`FOREIGN`]). Numbers
-//! may be doubles. Unknown fields are ignored, with a remark. A wrong value is a mistake, with the
-//! words of the reader of files.
+//! may be doubles. Unknown fields are ignored, with a remark. A value that gRPC clients reject is a
+//! mistake. `vectors/cluster-policy` has values that both accept or reject. `docs/decisions/0025`
+//! has the differences.
+
+mod values;
 
 use super::assemble::assemble;
-use super::json_value::to_toml;
 use super::key::KeyRouting;
 use super::policies::policy_rows;
 use super::probe::ProbeKeys;
@@ -15,10 +17,11 @@ use crate::table::rows::rows;
 use crate::toml_reader::{Layer, Reader, Source};
 use serde_json::{Map, Value, json};
 use slackwater_core::policy::DEFAULT_POLICY;
-use slackwater_xds::{PolicyConfig, PolicyMistake};
+use slackwater_xds::{PolicyConfig, PolicyMistake, brief};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use toml::de::DeValue;
+use values::{check_explain, check_name, health, metadata, transport, unfit, value_of};
 
 /// The most unknown fields that a remark names.
 const NAMED_MAX: usize = 8;
@@ -41,57 +44,44 @@ type ForeignKeys = Result<Vec<(&'static str, Value)>, &'static str>;
 enum Foreign {
     /// It sets keys.
     Keys(fn(&Value) -> ForeignKeys),
-    /// It has no meaning here, for this reason.
-    Nothing(&'static str),
+    /// It has no meaning here, for this reason. The function returns what was expected.
+    Nothing(fn(&Value) -> Option<&'static str>, &'static str),
 }
+
+/// The key of gRPC clients' own probes.
+const PROBE_KEY: &str = "probe.key";
+
+/// The key of what carries probes. Without it, gRPC clients send probes over gRPC.
+const TRANSPORT: &str = "probe.transport";
+
+/// Keys of the section `probe` that gRPC clients use with `"udp"` and `"http"` alone.
+const OF_PROBES: [&str; 2] = ["probe.port", "probe.path"];
 
 /// Fields that are no key in camel case.
 const FOREIGN: &[(&str, Foreign)] = &[
     ("health", Foreign::Keys(health)),
     ("key.metadata", Foreign::Keys(metadata)),
-    ("probe.transport", Foreign::Keys(transport)),
+    (TRANSPORT, Foreign::Keys(transport)),
     (
         "explain",
-        Foreign::Nothing("decisions.* is for the process"),
+        Foreign::Nothing(check_explain, "decisions.* is for the process"),
     ),
-    ("key.secret", Foreign::Nothing("key.seed_file applies")),
-    ("probe.key", Foreign::Nothing("probe.key_file applies")),
+    (
+        "key.secret",
+        Foreign::Nothing(check_name, "key.seed_file applies"),
+    ),
+    (
+        PROBE_KEY,
+        Foreign::Nothing(check_name, "probe.key_file applies"),
+    ),
 ];
-
-fn health(value: &Value) -> ForeignKeys {
-    const ERRORS: &str = "error_aversion.enabled";
-    match value.as_str() {
-        Some("standard") => Ok(vec![(ERRORS, json!(true))]),
-        Some("off") => Ok(vec![
-            (ERRORS, json!(false)),
-            ("latency_probation.enabled", json!(false)),
-        ]),
-        _ => Err("\"standard\" or \"off\""),
-    }
-}
-
-fn metadata(value: &Value) -> ForeignKeys {
-    match value.as_str() {
-        Some(name) if !name.is_empty() => Ok(vec![("key.by", json!([format!("grpc:{name}")]))]),
-        _ => Err("the name of metadata, such as \"x-user\""),
-    }
-}
-
-fn transport(value: &Value) -> ForeignKeys {
-    match value.as_str() {
-        // Replicas that answer probes of gRPC may answer none of the proxy's: it keeps its own.
-        Some("grpc") => Ok(Vec::new()),
-        Some(_) => Ok(vec![("probe.transport", value.clone())]),
-        None => Err("\"grpc\", \"udp\", \"http\" or \"none\""),
-    }
-}
 
 /// The keys of a service by the names that they have in a configuration of gRPC clients.
 static KEYS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let not = |others: &'static [&str]| move |key: &String| !others.contains(&key.as_str());
     let key = rows::<KeyRouting>("").into_iter().map(|row| row.key);
     let probe = rows::<ProbeKeys>("").into_iter().map(|row| row.key);
-    let is_of_probe = |key: &String| ["probe.port", "probe.path"].contains(&key.as_str());
+    let is_of_probe = |key: &String| OF_PROBES.contains(&key.as_str());
     let keys = policy_rows().into_iter().map(|row| row.key);
     let keys = keys.chain(key.filter(not(&["key.by", "key.seed_file"])));
     let keys = keys.chain(probe.filter(is_of_probe));
@@ -164,6 +154,7 @@ struct Reading {
     keys: BTreeMap<String, (String, String)>,
     unknown: Vec<String>,
     remarks: Vec<String>,
+    has_probe_key: bool,
 }
 
 impl Reading {
@@ -178,11 +169,16 @@ impl Reading {
             if value.is_null() {
                 continue;
             }
+            // A point in a name separates no section from its key.
+            if name.contains('.') {
+                self.unknown.push(field);
+                continue;
+            }
             self.field(field, value)?;
         }
         if path == "key" && fields.get("metadata").is_none_or(Value::is_null) {
-            let told = "is missing, expected the name of the metadata that has a call's key";
-            return Err(mistake("key.metadata".to_owned(), told));
+            let message = "is missing, expected the name of the metadata that has a call's key";
+            return Err(mistake("key.metadata".to_owned(), message));
         }
         Ok(())
     }
@@ -193,24 +189,28 @@ impl Reading {
         }
         match FOREIGN.iter().find(|(name, _)| *name == field) {
             Some((_, Foreign::Keys(keys))) => {
-                let keys = keys(value).map_err(|expected| {
-                    mistake(field.clone(), format!("found {value}, expected {expected}"))
-                })?;
+                let keys = keys(value);
+                let keys =
+                    keys.map_err(|expected| mistake(field.clone(), unfit(value, expected)))?;
                 if keys.is_empty() {
-                    let told = format!("{field} {value} is gRPC's own and ignored");
-                    self.remarks.push(told);
+                    let remark = format!("{field} {value} is gRPC's own and ignored");
+                    self.remarks.push(remark);
                 }
                 for (key, value) in keys {
                     self.set(key, field.clone(), &value)?;
                 }
             }
-            Some((_, Foreign::Nothing(why))) => {
+            Some((_, Foreign::Nothing(check, why))) => {
+                if let Some(expected) = check(value) {
+                    return Err(mistake(field, unfit(value, expected)));
+                }
                 self.remarks.push(format!("{field} is ignored: {why}"));
+                self.has_probe_key |= field == PROBE_KEY;
             }
             None if !SECTIONS.contains(field.as_str()) => self.unknown.push(field),
             None => {
                 let Some(fields) = value.as_object() else {
-                    return Err(mistake(field, format!("found {value}, expected an object")));
+                    return Err(mistake(field, unfit(value, "an object")));
                 };
                 self.object(&field, fields)?;
             }
@@ -219,13 +219,35 @@ impl Reading {
     }
 
     fn set(&mut self, key: &str, field: String, value: &Value) -> Result<(), PolicyMistake> {
-        match to_toml(value) {
+        match value_of(key, value) {
             Ok(value) => {
                 self.keys.insert(key.to_owned(), (value, field));
                 Ok(())
             }
-            Err(told) => Err(mistake(field, told)),
+            Err(message) => Err(mistake(field, message)),
         }
+    }
+
+    /// Checks `probe.key`, and ignores what gRPC clients ignore with their own transport.
+    fn settle_probes(&mut self) -> Result<(), PolicyMistake> {
+        let transport = self.keys.get(TRANSPORT).map(|(value, _)| value.as_str());
+        let is_signed = matches!(transport, Some("\"udp\"" | "\"http\""));
+        if self.has_probe_key && !is_signed {
+            let found = transport.unwrap_or("\"grpc\"");
+            let message =
+                format!("found with probe.transport {found}, expected \"udp\" or \"http\"");
+            return Err(mistake(PROBE_KEY.to_owned(), message));
+        }
+        if transport.is_none() {
+            for key in OF_PROBES {
+                if self.keys.remove(key).is_some() {
+                    let remark =
+                        format!("{key} is ignored without probe.transport \"udp\" or \"http\"");
+                    self.remarks.push(remark);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks the keys beside each other.
@@ -248,9 +270,13 @@ impl Reading {
             let field = field.unwrap_or_else(|| camel_case(key));
             return Err(mistake(field, &first.message));
         }
+        self.settle_probes()?;
         if !self.unknown.is_empty() {
             let named = self.unknown.iter().take(NAMED_MAX);
-            let named = named.cloned().collect::<Vec<_>>().join(", ");
+            let named = named
+                .map(|field| brief(field))
+                .collect::<Vec<_>>()
+                .join(", ");
             let more = self.unknown.len().saturating_sub(NAMED_MAX);
             let more = if more > 0 {
                 format!(" and {more} more")
@@ -260,7 +286,7 @@ impl Reading {
             self.remarks
                 .push(format!("unknown fields are ignored: {named}{more}"));
         }
-        let of_policy = |told: &String| format!("load_balancing_policy: {told}");
+        let of_policy = |remark: &String| format!("load_balancing_policy: {remark}");
         let remarks = self.remarks.iter().map(of_policy).collect();
         let keys = self.keys.into_iter();
         let policy = ClusterPolicy(keys.map(|(key, (value, _))| (key, value)).collect());

@@ -3,8 +3,8 @@
 use super::files::{file_name, read_secret};
 use super::kinds::is_token;
 use crate::table::{
-    self, FILE, Factor, HOUR, Judge, Kind, Many, Meaning, Number, SECOND, Share, Span, Within,
-    Written, field, millionths, settings,
+    self, FILE, Factor, HOUR, Judge, Kind, Many, Meaning, Number, Share, Span, Within, Written,
+    field, millionths, settings,
 };
 use crate::toml_reader::values::{Unfit, percent, show_millionths};
 use crate::toml_reader::{Reader, Remark};
@@ -23,6 +23,8 @@ use toml::de::DeValue;
 const SOURCES_MAX: usize = 8;
 /// The most segments of a path that are a key.
 const SEGMENTS_MAX: u8 = 16;
+/// The shortest time.
+const NANOSECOND: Duration = Duration::from_nanos(1);
 /// The longest name of a cookie or a parameter, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
@@ -42,9 +44,9 @@ settings! {
         /// The most replicas that share a hot partition. 1: none is shared.
         replicate_max: u8 = KeySettings::default().replicate_max, Within(Number, 1..=16);
         /// A partition is hot above this share of a replica's mean load.
-        replicate_above: Quantile = KeySettings::default().replicate_above, Within(Share, millionths(10_000)..=Quantile::ONE);
+        replicate_above: Quantile = KeySettings::default().replicate_above, Within(Share, millionths(1)..=Quantile::ONE);
         /// How long a partition has to be hot, or no longer hot.
-        replicate_time: Duration = KeySettings::default().replicate_time, Within(Span, SECOND..=HOUR);
+        replicate_time: Duration = KeySettings::default().replicate_time, Within(Span, NANOSECOND..=HOUR);
     } then {
         /// A file with 32 to 128 hexadecimal digits, so that clients cannot choose keys of one
         /// replica. The same for all proxies.
@@ -152,6 +154,9 @@ struct BalanceFactor;
 /// A bare number from 100 on is a percentage without its sign.
 const BARE_PERCENTAGE: u32 = 100_000_000;
 
+/// The largest factor, which only a percentage can say: 1,000.
+pub(super) const FACTOR_MAX: u32 = 1_000_000_000;
+
 const FACTOR: Within<Factor, u32> = Within(Factor, 1_000_000..=BARE_PERCENTAGE - 1_000_000);
 
 /// What `percent` reads.
@@ -159,11 +164,14 @@ const PERCENTAGE: &str = r"^[0-9]+(\.[0-9]{0,4}0*)?%$";
 
 impl Kind<u32> for BalanceFactor {
     fn read(&self, value: &DeValue<'_>) -> Result<u32, Unfit> {
-        let factor = match value.as_str() {
-            Some(text) => percent(text).ok_or(Unfit::Range)?,
-            None => crate::toml_reader::values::millionths(value, "a number such as 1.25")?,
+        let (factor, most) = match value.as_str() {
+            Some(text) => (percent(text).ok_or(Unfit::Range)?, FACTOR_MAX),
+            None => (
+                crate::toml_reader::values::millionths(value, "a number such as 1.25")?,
+                *FACTOR.1.end(),
+            ),
         };
-        let is_in_range = factor == 0 || FACTOR.1.contains(&factor);
+        let is_in_range = factor == 0 || (*FACTOR.1.start()..=most).contains(&factor);
         if value.as_str().is_none() && factor >= BARE_PERCENTAGE {
             let meant = show_millionths(factor / 100);
             let found = show_millionths(factor);
@@ -175,7 +183,7 @@ impl Kind<u32> for BalanceFactor {
     }
 
     fn show(&self, value: &u32) -> Option<String> {
-        Some(show_millionths(*value))
+        Some(show_factor(*value))
     }
 
     fn meaning(&self, _: &Judge<'_, u32>) -> Meaning {
@@ -187,6 +195,17 @@ impl Kind<u32> for BalanceFactor {
             factor.expected
         ))
     }
+}
+
+/// A factor as a file has it. A large one is a percentage.
+pub(super) fn show_factor(factor: u32) -> String {
+    if factor <= *FACTOR.1.end() {
+        return show_millionths(factor);
+    }
+    let (percents, rest) = (factor / 10_000, factor % 10_000);
+    let decimals = format!(".{rest:04}");
+    let decimals = decimals.trim_end_matches('0').trim_end_matches('.');
+    format!("\"{percents}{decimals}%\"")
 }
 
 /// A secret that keys are hashed with: 16 to 64 bytes. Its `Debug` form shows only its length.

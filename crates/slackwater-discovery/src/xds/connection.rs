@@ -82,7 +82,7 @@ where
     tokio::select! {
         biased;
         Ok(()) = first_bytes => (),
-        // With TLS 1.3, a refused client certificate is told only now.
+        // With TLS 1.3, the server reports a refused client certificate only now.
         ended = &mut connection => {
             let why = ended.err().map(|error| described(&error));
             let silent = || "it closed the connection before it said anything".to_owned();

@@ -224,6 +224,30 @@ async fn a_cluster_chooses_a_policy() {
 }
 
 #[tokio::test]
+async fn a_policy_is_read_once_for_all_updates_of_endpoints() {
+    let plane = plane(None);
+    let mut source = source(&plane, web_cluster());
+    let config = || {
+        let fields = json!({"policy": "prequal", "later": 1});
+        Arc::new(PolicyConfig::new(
+            fields.as_object().expect("an object").clone(),
+        ))
+    };
+    let (first, equal) = (config(), config());
+    let mut read = |config| source.read_policy(config);
+    let (once, remarks) = read(Some(&first));
+    let (again, same) = read(Some(&first));
+    let [once, again] = [once, again].map(|it| it.expect("valid"));
+    assert!(Arc::ptr_eq(&once, &again));
+    assert_eq!((remarks.len(), &remarks), (1, &same));
+    let none = read(None).0.expect("valid");
+    assert!(none.is_empty());
+    let other = read(Some(&equal)).0.expect("valid");
+    assert!(!Arc::ptr_eq(&once, &other));
+    assert_eq!(once, other);
+}
+
+#[tokio::test]
 async fn a_server_that_speaks_something_else_is_a_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("bound");
@@ -241,7 +265,7 @@ async fn a_server_that_speaks_something_else_is_a_failure() {
 
 /// A client learns only after its side of the handshake that its certificate is refused.
 #[tokio::test]
-async fn a_missing_client_certificate_is_told() {
+async fn a_missing_client_certificate_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("bound");
     let (authority, folder) = (Authority::new(), Folder::new("xds-tls"));

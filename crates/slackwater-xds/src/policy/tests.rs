@@ -175,6 +175,10 @@ fn bounds_are_kept_and_named() {
             ".value has a text of 1025 bytes",
         ),
         (large(17), ".value has 17"),
+        (
+            json!({"x\n<0>y": {"n".repeat(1000): "x".repeat(1025)}}),
+            &format!(".value.x<0>y.{}… has a text of 1025 bytes", "n".repeat(64)),
+        ),
     ] {
         let why = read(vec![slackwater(&wrong)]).expect_err("too much");
         assert!(why.starts_with(&format!("{FIELD}{expected}")), "{why}");
@@ -231,7 +235,7 @@ fn malformed_entries_are_mistakes_if_their_type_is_known() {
 }
 
 #[test]
-fn the_owners_check_names_the_field_in_the_cluster() {
+fn a_mistake_names_the_field_in_the_cluster() {
     let read = NamedPolicy::read(list(vec![slackwater(&json!({"policy": "x"}))]));
     let policy = read.expect("valid").expect("known");
     assert_eq!(policy.check(|_| Ok(())), Ok(()));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sections::{Config, Loaded, Overrides, SettingOverrides};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -64,15 +65,15 @@ fn fields_of_grpc_clients_are_keys_of_a_service() {
             "prequal.local_only = false",
             "prequal.pool_capacity = 20",
             "prequal.pool_drift = 1",
-            "prequal.probe_deadline = \"0m59s\"",
-            "prequal.probe_idle_max = \"0.050s\"",
-            "prequal.probe_interval_min = \"0\"",
+            "prequal.probe_deadline = \"59s\"",
+            "prequal.probe_idle_max = \"50ms\"",
+            "prequal.probe_interval_min = \"0s\"",
             "prequal.probe_rate = 3",
             "prequal.probe_rate_min = 0.5",
             "prequal.probes_outstanding_max = 32",
             "prequal.probes_per_second_max = 100",
             "prequal.remove_rate = 1.5",
-            "prequal.report_age_max = \"1.5s\"",
+            "prequal.report_age_max = \"1500ms\"",
             "prequal.reuse_max = 2",
             "prequal.rif_limit_quantile = 0.8",
             "prequal.sync_deadline = \"3ms\"",
@@ -129,9 +130,139 @@ fn probes_of_grpc_and_unknown_fields_leave_the_proxys_own() {
     assert!(many[0].ends_with(" and 12 more"), "{many:?}");
 }
 
+/// gRPC-Go has the same test (`go/grpc/config_vectors_test.go`).
+#[test]
+fn grpc_clients_accept_and_reject_the_same_configurations() {
+    let folder = std::env::var_os("SLACKWATER_VECTORS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors"),
+        PathBuf::from,
+    );
+    let file = folder.join("cluster-policy/configurations.json");
+    let text = std::fs::read_to_string(file).expect("the vectors");
+    let cases: Value = serde_json::from_str(&text).expect("JSON");
+    let mut differences = Vec::new();
+    for (list, is_accepted) in [("accepted", true), ("rejected", false)] {
+        let cases = cases[list].as_array().expect("a list");
+        assert!(!cases.is_empty());
+        for case in cases {
+            let read = ClusterPolicy::check(&config(&case["config"]));
+            if read.is_ok() != is_accepted {
+                differences.push(format!("{list}: {}: {read:?}", case["name"]));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+#[test]
+fn numbers_are_rounded_to_millionths_and_durations_are_exact() {
+    for (section, name, value, expected) in [
+        (
+            "prequal",
+            "rifLimitQuantile",
+            json!(0.800_000_011_920_929),
+            "0.8",
+        ),
+        ("prequal", "rifLimitQuantile", json!(0.1 + 0.2), "0.3"),
+        ("prequal", "probeRate", json!(1.000_000_5), "1.000001"),
+        ("prequal", "probeRate", json!(1.000_000_4), "1.0"),
+        ("prequal", "probeRate", json!(1e-7), "0.0"),
+        ("prequal", "poolCapacity", json!(20.0), "20"),
+        ("prequal", "probeDeadline", json!(".5s"), "\"500ms\""),
+        ("prequal", "probeDeadline", json!("+1.s"), "\"1s\""),
+        ("prequal", "probeDeadline", json!("1.5ns"), "\"1ns\""),
+        ("prequal", "probeDeadline", json!("0.3µs0.3μs"), "\"600ns\""),
+        (
+            "prequal",
+            "reportAgeMax",
+            json!("0.1h0.01m"),
+            "\"360600ms\"",
+        ),
+        ("key", "balanceFactor", json!(99.5), "\"9950%\""),
+        ("key", "balanceFactor", json!(100), "\"10000%\""),
+        (
+            "key",
+            "balanceFactor",
+            json!(250.123_456),
+            "\"25012.3456%\"",
+        ),
+        (
+            "key",
+            "balanceFactor",
+            json!(1_000.000_000_4),
+            "\"100000%\"",
+        ),
+    ] {
+        let fields = json!({section: {"metadata": "x-user", name: value}});
+        let key = KEYS[&format!("{section}.{name}")].as_str();
+        let policy = read(&fields);
+        let found = policy.keys().find(|(name, _)| *name == key);
+        assert_eq!(found, Some((key, expected)), "{fields}");
+    }
+}
+
+/// A policy's values are written as a file has them, also when the configuration is shown.
+#[test]
+fn a_large_balance_factor_is_shown_as_a_percentage() {
+    let mut over = SettingOverrides::default();
+    let chosen = read(&json!({"key": {"metadata": "x-user", "balanceFactor": 250.5}}));
+    over.choose("default", Arc::new(chosen), SystemTime::UNIX_EPOCH);
+    let loaded = load(SHORT, &Overrides::default(), &over).expect("valid");
+    let shown = loaded.config.shown_value("default", "key.balance_factor");
+    assert_eq!(shown.as_deref(), Some("\"25050%\""));
+    assert_eq!(loaded.config.services[0].key.balance_factor, 250_500_000);
+}
+
+/// gRPC clients use port and path with `"udp"` and `"http"` alone.
+#[test]
+fn the_port_of_probes_counts_with_their_transport_alone() {
+    for transport in [json!("grpc"), Value::Null] {
+        let probe = json!({"transport": transport, "port": 9000, "path": "/load"});
+        let (policy, remarks) = read_all(&json!({"probe": probe}));
+        let default = format!("policy = {:?}", DEFAULT_POLICY.name);
+        assert_eq!(keys(&policy), [default]);
+        for key in ["probe.port", "probe.path"] {
+            let remark = format!(
+                "load_balancing_policy: {key} is ignored without probe.transport \"udp\" or \"http\""
+            );
+            assert!(remarks.contains(&remark), "{remarks:?}");
+        }
+    }
+    let (policy, remarks) = read_all(&json!({"probe": {"transport": "udp", "port": 9000}}));
+    assert!(keys(&policy).contains(&"probe.port = 9000".to_owned()));
+    assert_eq!(remarks, [""; 0]);
+}
+
+#[test]
+fn names_with_a_point_are_unknown() {
+    let dotted = json!({"prequal.probeRate": 3, "key.set": 2, "prequal": {"a.b": 1}});
+    let (policy, remarks) = read_all(&dotted);
+    let default = format!("policy = {:?}", DEFAULT_POLICY.name);
+    assert_eq!(keys(&policy), [default]);
+    assert_eq!(
+        remarks,
+        [
+            "load_balancing_policy: unknown fields are ignored: key.set, prequal.a.b, prequal.probeRate"
+        ]
+    );
+}
+
+#[test]
+fn unknown_names_are_shown_in_one_short_line() {
+    let long = "n".repeat(1000);
+    let (_, remarks) = read_all(&json!({"x\n<0>y": 1, "probe": {long.as_str(): 1}}));
+    let cut = "n".repeat(58);
+    assert_eq!(
+        remarks,
+        [format!(
+            "load_balancing_policy: unknown fields are ignored: probe.{cut}…, x<0>y"
+        )]
+    );
+}
+
 #[test]
 fn mistakes_name_the_field_in_camel_case() {
-    for (wrong, field, told) in [
+    for (wrong, field, message) in [
         (json!({"policy": "prequel"}), "policy", "found \"prequel\""),
         (json!({"policy": 3}), "policy", "found 3"),
         (json!({"policy": {"a": 1}}), "policy", "found an object"),
@@ -190,7 +321,7 @@ fn mistakes_name_the_field_in_camel_case() {
         (
             json!({"key": {"metadata": "a b"}}),
             "key.metadata",
-            "found \"grpc:a b\"",
+            "found \"a b\", expected the name of metadata with text values",
         ),
         (
             json!({"key": {"metadata": 3}}),
@@ -213,13 +344,43 @@ fn mistakes_name_the_field_in_camel_case() {
             "found \"none\" with",
         ),
     ] {
-        let mistake = ClusterPolicy::check(&config(&wrong)).expect_err("wrong");
-        assert_eq!(mistake.field, field, "{wrong}: {}", mistake.message);
-        assert!(
-            mistake.message.starts_with(told),
-            "{wrong}: {}",
-            mistake.message
-        );
+        assert_mistake(&wrong, field, message);
+    }
+}
+
+fn assert_mistake(wrong: &Value, field: &str, message: &str) {
+    let mistake = ClusterPolicy::check(&config(wrong)).expect_err("wrong");
+    let found = mistake.message;
+    assert_eq!(mistake.field, field, "{wrong}: {found}");
+    assert!(found.starts_with(message), "{wrong}: {found}");
+    assert!(!found.chars().any(char::is_control), "{found}");
+}
+
+#[test]
+fn values_that_grpc_clients_reject_are_mistakes() {
+    for (wrong, field, message) in [
+        (
+            json!({"probe": {"key": "k"}}),
+            "probe.key",
+            "found with probe.transport \"grpc\", expected \"udp\" or \"http\"",
+        ),
+        (
+            json!({"explain": 1025}),
+            "explain",
+            "found 1025, expected a whole number from 0 to 1024",
+        ),
+        (
+            json!({"key": {"metadata": "x", "balanceFactor": "125%"}}),
+            "key.balanceFactor",
+            "found \"125%\", expected 0 or a number from 1 to 1000",
+        ),
+        (
+            json!({"health": "x\n\u{85}".repeat(99)}),
+            "health",
+            "found \"x\\nx\\nx",
+        ),
+    ] {
+        assert_mistake(&wrong, field, message);
     }
 }
 
@@ -289,7 +450,7 @@ fn a_policy_is_over_the_file_and_under_the_operators_settings() {
 }
 
 #[test]
-fn a_policy_ends_where_the_fleet_is_no_clusters() {
+fn a_policy_ends_when_the_fleet_comes_from_no_cluster() {
     let mut over = SettingOverrides::default();
     let chosen = read(&json!({"policy": "prequal"}));
     over.choose("default", Arc::new(chosen), SystemTime::UNIX_EPOCH);
@@ -306,10 +467,10 @@ fn a_policy_that_contradicts_the_file_is_named() {
     let chosen = read(&json!({"policy": "prequal_sync"}));
     over.choose("default", Arc::new(chosen), SystemTime::UNIX_EPOCH);
     let text = format!("{SHORT}probe.transport = \"none\"\n");
-    let told = load(&text, &Overrides::default(), &over).expect_err("needs probes");
+    let why = load(&text, &Overrides::default(), &over).expect_err("needs probes");
     assert!(
-        told.contains("probe.transport: found \"none\" with policy"),
-        "{told}"
+        why.contains("probe.transport: found \"none\" with policy"),
+        "{why}"
     );
     let odd = [("policy".to_owned(), "\"odd\"".to_owned())];
     over.choose(
@@ -317,9 +478,9 @@ fn a_policy_that_contradicts_the_file_is_named() {
         Arc::new(ClusterPolicy::restored(odd)),
         SystemTime::UNIX_EPOCH,
     );
-    let told = load(SHORT, &Overrides::default(), &over).expect_err("unknown");
+    let why = load(SHORT, &Overrides::default(), &over).expect_err("unknown");
     assert!(
-        told.starts_with("control plane: policy: found \"odd\""),
-        "{told}"
+        why.starts_with("control plane: policy: found \"odd\""),
+        "{why}"
     );
 }

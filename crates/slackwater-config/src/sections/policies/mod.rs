@@ -8,7 +8,7 @@ use crate::table;
 use crate::table::rows::{Row, row};
 use crate::toml_reader::{Definition, Reader};
 use place::key_of;
-use slackwater_core::policy::{PolicySettings, Section, SectionVisitor, Valid};
+use slackwater_core::policy::{Kind, PolicySettings, Section, SectionVisitor, Valid};
 
 /// The policies' settings, and where each key was set.
 #[derive(Debug)]
@@ -133,5 +133,24 @@ impl SectionVisitor for Rows {
         let keys = S::FIELDS.iter().map(key_of);
         let rows = keys.map(|key| row(format!("{}.{}", S::NAME, key.name), &key));
         self.0.extend(rows);
+    }
+}
+
+/// The keys of all sections whose values are durations.
+pub(super) fn duration_keys() -> Vec<String> {
+    let mut durations = Durations(Vec::new());
+    PolicySettings::default().visit(&mut durations);
+    durations.0
+}
+
+/// Collects the durations of each section.
+struct Durations(Vec<String>);
+
+impl SectionVisitor for Durations {
+    fn visit<S: Section>(&mut self, _: &mut Valid<S>) {
+        let fields = S::FIELDS.iter();
+        let fields = fields.filter(|field| matches!(field.kind, Kind::Duration(_)));
+        let keys = fields.map(|field| format!("{}.{}", S::NAME, field.name));
+        self.0.extend(keys);
     }
 }

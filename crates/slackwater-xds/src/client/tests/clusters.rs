@@ -120,6 +120,20 @@ fn clusters_are_limited_and_so_are_their_endpoints() {
     let failed = "cluster 4095 failed: found more than 4096 resources";
     let failures = out.iter().filter(|it| it.contains("failed"));
     assert_eq!(failures.collect::<Vec<_>>(), [failed]);
+    // A cluster whose new version is refused keeps its endpoints and its policy.
+    machine.step(&Unsubscribe("@2"));
+    machine.step(&Clusters("t", "c", &["1=3>1+random"]));
+    let fleet = |out: Vec<String>| out.into_iter().find(|it| it.starts_with("cluster 1 "));
+    let first = fleet(machine.step(&Answer("7", "d", &["1=7:80"])));
+    assert_eq!(first.as_deref(), Some("cluster 1 7 [80] by \"random\""));
+    machine.step(&Subscribe("2"));
+    let refused = fleet(machine.step(&Clusters("u", "e", &["1=4>new+prequal"])));
+    assert_eq!(
+        refused.as_deref(),
+        Some("cluster 1 failed: found more than 4096 resources")
+    );
+    let kept = fleet(machine.step(&Answer("8", "f", &["1=8:81"])));
+    assert_eq!(kept.as_deref(), Some("cluster 1 8 [81] by \"random\""));
     // Once there is room for it, a new version of the cluster leads there.
     machine.step(&Unsubscribe("@1"));
     let sent = machine.step(&Clusters("t", "b", &["4095=2>"]));
