@@ -39,9 +39,9 @@ mod tests;
 mod xds_status;
 
 pub use control::{
-    Asking, Changed, Clear, Control, Controlled, Done, Meaning, Overrides, Refused, Reload,
-    Reloaded, ReplicaChange, ReplicaOverridden, SettingChosen, SettingOverridden, SettingsChange,
-    SettingsChanged, Wanted,
+    Asking, Changed, Clear, Control, Controlled, Done, Meaning, Overrides, PolicyRefused, Refused,
+    Reload, Reloaded, ReplicaChange, ReplicaOverridden, SettingChosen, SettingOverridden,
+    SettingsChange, SettingsChanged, Wanted,
 };
 pub use guard::may_change;
 pub use live::{Extra, messages};

@@ -8,8 +8,8 @@
 mod wire;
 
 pub use wire::{
-    Changed, Clear, Meaning, Overrides, Reload, Reloaded, ReplicaChange, ReplicaOverridden,
-    SettingChosen, SettingOverridden, SettingsChange, SettingsChanged,
+    Changed, Clear, Meaning, Overrides, PolicyRefused, Reload, Reloaded, ReplicaChange,
+    ReplicaOverridden, SettingChosen, SettingOverridden, SettingsChange, SettingsChanged,
 };
 
 use super::guard::{is_from_here, says_json};

@@ -67,6 +67,23 @@ pub struct Overrides {
     /// They are under `settings`, over the file and the flags.
     #[serde(default)]
     pub control_plane: Vec<SettingChosen>,
+    /// Policies that clusters of the control plane choose and that are not applied.
+    #[serde(default)]
+    pub control_plane_refused: Vec<PolicyRefused>,
+}
+
+/// A policy that a cluster of the control plane chooses and that is not applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PolicyRefused {
+    /// The service.
+    pub service: String,
+    /// The name of the cluster.
+    pub cluster: String,
+    /// What is wrong with it, beside the configuration.
+    pub why: String,
+    /// When it was first refused for this reason, in milliseconds since 1970.
+    pub since_ms: u64,
 }
 
 /// A key that a cluster of the control plane sets.
@@ -79,6 +96,12 @@ pub struct SettingChosen {
     pub key: String,
     /// The value in TOML.
     pub value: String,
+    /// The name of the cluster; empty in the answer of an older version.
+    #[serde(default)]
+    pub cluster: String,
+    /// The address of the control plane; empty in the answer of an older version.
+    #[serde(default)]
+    pub server: String,
     /// When it came into force, in milliseconds since 1970.
     pub since_ms: u64,
 }

@@ -94,7 +94,7 @@ pub use recorded::{RecordedPolicy, read_recorded_policy};
 pub use replica::{ReplicaProtocol, ReplicaSettings};
 pub use request_id::{RequestIdSettings, holds_secrets};
 pub use retries::RetrySettings;
-pub use run_time::{ChosenPolicy, SettingOverride, SettingOverrides};
+pub use run_time::{ChosenPolicy, PolicyCluster, SettingOverride, SettingOverrides};
 pub use server_process::ServerProcess;
 pub use sticky::{SameSite, StickyBy, StickySettings};
 pub use subset::SubsetSettings;
@@ -170,7 +170,8 @@ impl LoadedFile {
 
 impl Config {
     /// Applies the flags over a file that has been read, if there is one, and the overrides set at
-    /// run time over both, and checks the result. Host names are resolved here, once.
+    /// run time over both, and checks the result. Host names are resolved here, once. Policies of
+    /// clusters that the file does not name any more are ignored.
     ///
     /// # Errors
     ///
@@ -192,7 +193,14 @@ impl Config {
         reader.suggest(crate::table::FOREIGN_NAMES);
         reader.suggest(policies::foreign_names::KEYS);
         set.put_over(&mut reader);
-        assemble(reader, &flags.variables).1
+        let loaded = assemble(reader, &flags.variables).1?;
+        // The control plane is known only now: its address may be in a bootstrap file.
+        let mut fitting = set.clone();
+        fitting.forget_other_clusters(&loaded.config);
+        if fitting.chosen() == set.chosen() {
+            return Ok(loaded);
+        }
+        Self::load_over(source, flags, &fitting)
     }
 
     /// Reads a configuration from text, as if a file of this name had it.

@@ -34,11 +34,22 @@ pub struct SettingOverride {
     pub instead_of: Option<String>,
 }
 
-/// The policy in force that a service's cluster chooses.
+/// A cluster of a control plane, which may choose the policy of its service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyCluster {
+    /// Name of the cluster.
+    pub name: String,
+    /// Address of the control plane.
+    pub server: String,
+}
+
+/// The policy that a service's cluster chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenPolicy {
-    /// The policy.
+    /// The policy; empty if the cluster chooses none.
     pub policy: Arc<ClusterPolicy>,
+    /// The cluster. The policy applies only while the service's fleet is this cluster's.
+    pub by: PolicyCluster,
     /// When it came into force.
     pub since: SystemTime,
 }
@@ -121,13 +132,23 @@ impl SettingOverrides {
     }
 
     /// Sets the policy that a service's cluster chooses; an empty one removes the one before.
-    pub fn choose(&mut self, service: &str, policy: Arc<ClusterPolicy>, now: SystemTime) {
-        if policy.is_empty() {
+    pub fn choose(&mut self, service: &str, chosen: ChosenPolicy) {
+        if chosen.policy.is_empty() {
             self.chosen.remove(service);
-            return;
+        } else {
+            self.chosen.insert(service.to_owned(), chosen);
         }
-        let chosen = ChosenPolicy { policy, since: now };
-        self.chosen.insert(service.to_owned(), chosen);
+    }
+
+    /// Removes the policies that clusters choose, and returns them.
+    pub fn take_chosen(&mut self) -> BTreeMap<String, ChosenPolicy> {
+        core::mem::take(&mut self.chosen)
+    }
+
+    /// Removes the policies of clusters that are no longer the fleet of their service.
+    pub fn forget_other_clusters(&mut self, config: &Config) {
+        self.chosen
+            .retain(|service, chosen| config.policy_cluster(service).as_ref() == Some(&chosen.by));
     }
 
     /// Removes the operator's overrides of a service, or of all services.
@@ -137,15 +158,9 @@ impl SettingOverrides {
     }
 
     /// Removes the overrides of services that `config` does not have, and returns these services.
-    /// Policies of clusters end with their services, too, and where the fleet is not a cluster's
-    /// any more.
+    /// Policies of clusters end with their services, too, and where the fleet is another cluster's.
     pub fn forget_absent(&mut self, config: &Config) -> BTreeSet<String> {
-        let is_of_cluster = |name: &String| {
-            let service = config.services.iter().find(|service| service.name == *name);
-            let source = service.map(|service| &service.discovery.source);
-            matches!(source, Some(FleetSource::Xds(FleetName::Cluster(_))))
-        };
-        self.chosen.retain(|name, _| is_of_cluster(name));
+        self.forget_other_clusters(config);
         let names: BTreeSet<_> = (config.services.iter())
             .map(|service| service.name.as_str())
             .collect();
@@ -191,6 +206,18 @@ impl SettingOverrides {
 }
 
 impl Config {
+    /// The cluster that may choose the policy of a service.
+    pub fn policy_cluster(&self, service: &str) -> Option<PolicyCluster> {
+        let service = self.services.iter().find(|it| it.name == service)?;
+        let FleetSource::Xds(FleetName::Cluster(name)) = &service.discovery.source else {
+            return None;
+        };
+        Some(PolicyCluster {
+            name: name.clone(),
+            server: self.xds.server.as_ref()?.to_string(),
+        })
+    }
+
     /// The value in force of a service's key, in TOML; `None` if the key has no effect.
     pub fn shown_value(&self, service: &str, key: &str) -> Option<String> {
         let all: toml::Table = self.to_toml().parse().ok()?;

@@ -409,6 +409,14 @@ pub(super) fn overrides(told: &Overrides) -> Option<String> {
             date(Some(it.since_ms)),
         ]
     });
+    let refused = told.control_plane_refused.iter().map(|it| {
+        [
+            clean(&it.service),
+            clean(&it.cluster),
+            clean(&it.why),
+            date(Some(it.since_ms)),
+        ]
+    });
     let mut tables = Vec::new();
     if !told.settings.is_empty() {
         let heads = ["SERVICE", "KEY", "VALUE", "INSTEAD OF", "SINCE"];
@@ -423,6 +431,10 @@ pub(super) fn overrides(told: &Overrides) -> Option<String> {
     if !told.control_plane.is_empty() {
         let heads = ["SERVICE", "KEY", "BY THE CONTROL PLANE", "SINCE"];
         tables.push(text_table(&heads, chosen, 4));
+    }
+    if !told.control_plane_refused.is_empty() {
+        let heads = ["SERVICE", "CLUSTER", "POLICY NOT APPLIED", "SINCE"];
+        tables.push(text_table(&heads, refused, 4));
     }
     (!tables.is_empty()).then(|| tables.join("\n"))
 }

@@ -7,7 +7,9 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_admin::Overrides;
-use slackwater_config::{ClusterPolicy, Fault, SettingOverride, SettingOverrides};
+use slackwater_config::{
+    ChosenPolicy, ClusterPolicy, Fault, PolicyCluster, SettingOverride, SettingOverrides,
+};
 use slackwater_proxy::orders::{Order, Orders};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +23,15 @@ pub(super) struct HandedOver {
     pub(super) orders: BTreeMap<String, Orders>,
 }
 
-/// Encodes the overrides for a successor; `None` if there are none.
-pub(super) fn encode(overrides: &Overrides) -> Option<String> {
-    if *overrides == Overrides::default() {
+/// Encodes the overrides for a successor; `None` if there are none. The successor tries refused
+/// policies itself.
+pub(super) fn encode(mut overrides: Overrides) -> Option<String> {
+    overrides.control_plane_refused.clear();
+    if overrides == Overrides::default() {
         return None;
     }
     // Plain data can always be serialized.
-    serde_json::to_string(overrides).ok()
+    serde_json::to_string(&overrides).ok()
 }
 
 /// Decodes the overrides of a predecessor.
@@ -52,14 +56,24 @@ pub(super) fn understand(told: &str) -> Result<HandedOver, Fault> {
         };
         handed_over.settings.restore(it.service, it.key, set);
     }
-    let mut chosen = BTreeMap::<_, (SystemTime, Vec<_>)>::new();
-    for it in overrides.control_plane {
-        let (_, keys) = (chosen.entry(it.service)).or_insert((at(it.since_ms), Vec::new()));
+    let mut chosen = BTreeMap::<_, (PolicyCluster, SystemTime, Vec<_>)>::new();
+    // An older version does not name the cluster. Its policy may be another cluster's by now,
+    // so it waits for the control plane.
+    let named = overrides.control_plane.into_iter();
+    for it in named.filter(|it| !it.cluster.is_empty()) {
+        let by = PolicyCluster {
+            name: it.cluster,
+            server: it.server,
+        };
+        let (.., keys) = chosen
+            .entry(it.service)
+            .or_insert_with(|| (by, at(it.since_ms), Vec::new()));
         keys.push((it.key, it.value));
     }
-    for (service, (since, keys)) in chosen {
+    for (service, (by, since, keys)) in chosen {
         let policy = Arc::new(ClusterPolicy::restored(keys));
-        handed_over.settings.choose(&service, policy, since);
+        let chosen = ChosenPolicy { policy, by, since };
+        handed_over.settings.choose(&service, chosen);
     }
     for it in overrides.replicas {
         let address: SocketAddr = (it.address.parse())
@@ -84,12 +98,12 @@ fn at(since_ms: u64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slackwater_admin::{ReplicaOverridden, SettingChosen, SettingOverridden};
+    use slackwater_admin::{PolicyRefused, ReplicaOverridden, SettingChosen, SettingOverridden};
     use slackwater_config::testing::replica;
 
     #[test]
     fn overrides_round_trip_and_empty_ones_are_not_encoded() {
-        assert_eq!(encode(&Overrides::default()), None);
+        assert_eq!(encode(Overrides::default()), None);
         let overrides = Overrides {
             settings: vec![SettingOverridden {
                 service: "web".to_owned(),
@@ -110,10 +124,13 @@ mod tests {
                 service: "web".to_owned(),
                 key: "policy".to_owned(),
                 value: "\"prequal\"".to_owned(),
+                cluster: "web".to_owned(),
+                server: "http://xds:1/".to_owned(),
                 since_ms: 9,
             }],
+            control_plane_refused: Vec::new(),
         };
-        let text = encode(&overrides).expect("something");
+        let text = encode(overrides).expect("something");
         let understood = understand(&text).expect("the same version");
         let settings: Vec<_> = understood.settings.iter().collect();
         let set = SettingOverride {
@@ -128,11 +145,33 @@ mod tests {
             (keys, chosen.since),
             (vec![("policy", "\"prequal\"")], at(9))
         );
+        assert_eq!(
+            (&*chosen.by.name, &*chosen.by.server),
+            ("web", "http://xds:1/")
+        );
         let orders = Orders::default().with(&replica(1), Some(true), Some(Some(3)), at(8));
         assert_eq!(
             understood.orders,
             BTreeMap::from([("web".to_owned(), orders)])
         );
+    }
+
+    #[test]
+    fn a_policy_of_an_unnamed_cluster_is_dropped_and_refusals_are_not_encoded() {
+        let older = r#"{"settings": [], "replicas": [], "control_plane": [{"service": "web",
+            "key": "policy", "value": "\"prequal\"", "since_ms": 9}]}"#;
+        let understood = understand(older).expect("an older version");
+        assert_eq!(understood, HandedOver::default());
+        let refused = Overrides {
+            control_plane_refused: vec![PolicyRefused {
+                service: "web".to_owned(),
+                cluster: "web".to_owned(),
+                why: "needs probes".to_owned(),
+                since_ms: 9,
+            }],
+            ..Overrides::default()
+        };
+        assert_eq!(encode(refused), None);
     }
 
     #[test]

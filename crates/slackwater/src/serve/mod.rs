@@ -2,11 +2,13 @@
 //!
 //! [`run`] is the command: configuration, signals, exit code. [`slackwater_proxy`] is the proxy
 //! itself. Changes at run time are in `control`, the part of them that is for a successor in
-//! `handed_over`, and the policies that a control plane chooses in `cluster_policies`.
+//! `handed_over`. The policies that a control plane chooses are in `cluster_policies`, and those of
+//! them that are not applied in `refusals`.
 
 mod cluster_policies;
 mod control;
 mod handed_over;
+mod refusals;
 mod running;
 mod states;
 mod status;
@@ -95,6 +97,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let (log, connections_max) = (config.log.clone(), config.limits.connections_max);
     let work = async {
         log_default(&policies_unnamed);
+        written.refusals.log();
         serve(config, &mut written, inherited, outside, &record).await
     };
     run_configured(&log, &remarks, connections_max, work)
@@ -341,29 +344,30 @@ async fn take_again(
     queue: &ControlQueue,
 ) -> Result<Meaning, Fault> {
     let reloaded = async {
-        let (loaded, source, set) = written.load_again().await?.into_parts();
+        let (loaded, sources) = written.load_again().await?.into_parts();
         loaded.remarks.iter().for_each(log_remark);
         let reloaded = running.proxy.reload(loaded.config).await?;
-        Ok((reloaded, loaded.remarks, source, set))
+        Ok((reloaded, loaded.remarks, sources))
     };
     match reloaded.await {
-        Ok((reloaded, remarks, source, mut set)) => {
-            for service in set.forget_absent(running.config()) {
+        Ok((reloaded, remarks, mut sources)) => {
+            for service in sources.set.forget_absent(running.config()) {
                 tracing::warn!(
                     service,
                     "service removed: its settings at run time are dropped"
                 );
             }
-            if !set.is_empty() {
-                let settings = set.len();
+            if !sources.set.is_empty() {
+                let settings = sources.set.len();
                 tracing::info!(settings, "settings at run time still override the file");
             }
-            written.take(source, set);
-            running.status.set_settings(&written.set);
+            let meaning = control::meaning(&reloaded, &remarks, &sources.refused);
+            written.take(sources, running.config());
+            running.status.set_settings(written);
             running.proxy.status().count_reload(None);
             queue.take_token(running);
             log_reload(&reloaded);
-            Ok(control::meaning(&reloaded, &remarks))
+            Ok(meaning)
         }
         Err(fault) => {
             running

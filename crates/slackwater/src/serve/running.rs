@@ -83,7 +83,7 @@ impl Running {
         if let Some((configured, socket)) = &self.admin {
             passed.add_admin(*configured, socket)?;
         }
-        if let Some(overrides) = handed_over::encode(&self.status.overrides()) {
+        if let Some(overrides) = handed_over::encode(self.status.overrides()) {
             passed.add_overrides(&overrides)?;
         }
         Ok(Arc::new(passed))

@@ -1,7 +1,8 @@
 //! The status of `serve` for the admin server: the proxy's state, and what is set at run time.
 
+use super::written::Written;
 use crate::log::lost_lines;
-use slackwater_admin::Control;
+use slackwater_admin::{Control, PolicyRefused};
 use slackwater_config::SettingOverrides;
 use slackwater_proxy::Workers;
 use slackwater_telemetry::facts::{Facts, OverrideFacts, StatusSource};
@@ -13,6 +14,8 @@ pub(super) struct Status {
     pub(super) workers: Arc<Workers>,
     /// Settings that are set at run time.
     settings: Mutex<Arc<SettingOverrides>>,
+    /// Policies of clusters that are not applied.
+    refused: Mutex<Vec<PolicyRefused>>,
     /// The control that carries out changes; absent if changes are impossible.
     control: OnceLock<Control>,
 }
@@ -22,14 +25,23 @@ impl Status {
         Self {
             workers,
             settings: Mutex::default(),
+            refused: Mutex::default(),
             control: OnceLock::new(),
         }
     }
 
-    /// Replaces the settings that are set at run time.
-    pub(super) fn set_settings(&self, settings: &SettingOverrides) {
+    /// Replaces the settings that are set at run time, and the policies that are refused.
+    pub(super) fn set_settings(&self, written: &Written) {
         let place = self.settings.lock();
-        *place.unwrap_or_else(PoisonError::into_inner) = Arc::new(settings.clone());
+        *place.unwrap_or_else(PoisonError::into_inner) = Arc::new(written.set.clone());
+        let place = self.refused.lock();
+        *place.unwrap_or_else(PoisonError::into_inner) = written.refusals.shown();
+    }
+
+    /// Returns the policies of clusters that are not applied.
+    pub(super) fn refused(&self) -> Vec<PolicyRefused> {
+        let refused = self.refused.lock();
+        refused.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the settings that are set at run time.

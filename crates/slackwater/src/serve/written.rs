@@ -1,13 +1,22 @@
 //! The configuration as written in a file and in flags, with the settings that are set over it at
 //! run time.
+//!
+//! A policy that a cluster chooses must not keep an operator from changing the file. So a policy
+//! that the rest of the configuration forbids is refused, and everything else is loaded without it.
 
 use super::Args;
+use super::refusals::{Refusal, Refusals};
+use crate::process::log_remark;
 use slackwater_config::Fault;
-use slackwater_config::toml_reader::{Mistakes, Source};
-use slackwater_config::{Config, Loaded, Overrides, SettingOverrides, Variables};
+use slackwater_config::toml_reader::{Mistakes, Remark, Source};
+use slackwater_config::{ChosenPolicy, Config, Loaded, Overrides, SettingOverrides, Variables};
 use slackwater_discovery::file_watch::FileWatch;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Policies that clusters choose, by service.
+pub(super) type Choices = BTreeMap<String, ChosenPolicy>;
 
 /// The written configuration, which may change.
 #[derive(Debug)]
@@ -21,14 +30,27 @@ pub(super) struct Written {
     source: Option<Arc<Source>>,
     /// Settings that are set at run time and in force.
     pub(super) set: SettingOverrides,
+    /// Policies of clusters that are not applied.
+    pub(super) refusals: Refusals,
+    /// Remarks on what is in force.
+    remarks: Vec<Remark>,
 }
 
 /// A configuration that can be put in force, and its sources.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) loaded: Loaded,
+    pub(super) sources: Sources,
+}
+
+/// The sources of a configuration.
+#[derive(Debug)]
+pub(super) struct Sources {
     source: Option<Arc<Source>>,
     pub(super) set: SettingOverrides,
+    /// Policies of clusters that the configuration forbids, by service.
+    pub(super) refused: Vec<(String, Refusal)>,
+    remarks: Vec<Remark>,
 }
 
 impl Written {
@@ -50,14 +72,19 @@ impl Written {
             overrides,
             source: None,
             set,
+            refusals: Refusals::default(),
+            remarks: Vec::new(),
         }
     }
 
-    /// Reads the configuration for the first time.
+    /// Reads the configuration for the first time. The log does not run yet: log the `refusals`
+    /// later.
     pub(super) fn load(&mut self) -> Result<Loaded, Fault> {
         let source = self.read()?;
-        let loaded = Config::load_over(source.as_deref(), &self.overrides, &self.set)?;
-        self.source = source;
+        let mut base = self.set.clone();
+        let choices = base.take_chosen();
+        let Read { loaded, sources } = load_allowed(source, &self.overrides, base, choices)?;
+        self.replace(sources, &loaded.config);
         Ok(loaded)
     }
 
@@ -70,7 +97,9 @@ impl Written {
     /// names may take long.
     pub(super) async fn load_again(&self) -> Result<Read, Fault> {
         let source = self.read()?;
-        Ok(self.load_over(source, self.set.clone()).await??)
+        let mut base = self.set.clone();
+        let choices = base.take_chosen();
+        Ok(self.load_over(source, base, choices).await??)
     }
 
     /// Returns the configuration with these settings in place of the current ones, over the file's
@@ -79,31 +108,72 @@ impl Written {
         &self,
         set: SettingOverrides,
     ) -> Result<Result<Read, Mistakes>, Fault> {
-        self.load_over(self.source.clone(), set).await
+        let source = self.source.clone();
+        self.load_over(source, set, Choices::new()).await
+    }
+
+    /// Loads as [`load_with`](Self::load_with), without the policies of clusters that contradict
+    /// the rest.
+    pub(super) async fn load_allowing(
+        &self,
+        mut set: SettingOverrides,
+    ) -> Result<Result<Read, Mistakes>, Fault> {
+        let choices = set.take_chosen();
+        self.load_over(self.source.clone(), set, choices).await
+    }
+
+    /// Returns the configuration in force with those of these policies that it allows.
+    pub(super) async fn load_choosing(
+        &self,
+        choices: Choices,
+    ) -> Result<Result<Read, Mistakes>, Fault> {
+        let (source, set) = (self.source.clone(), self.set.clone());
+        self.load_over(source, set, choices).await
     }
 
     async fn load_over(
         &self,
         source: Option<Arc<Source>>,
-        set: SettingOverrides,
+        base: SettingOverrides,
+        choices: Choices,
     ) -> Result<Result<Read, Mistakes>, Fault> {
         let overrides = self.overrides.clone();
-        let load = move || {
-            let loaded = Config::load_over(source.as_deref(), &overrides, &set)?;
-            Ok(Read {
-                loaded,
-                source,
-                set,
-            })
-        };
+        let load = move || load_allowed(source, &overrides, base, choices);
         let loaded = tokio::task::spawn_blocking(load).await;
         loaded.map_err(|_| Fault::runtime("the configuration could not be read"))
     }
 
+    /// Logs the remarks on a configuration that those on the current one lack.
+    pub(super) fn log_new_remarks(&self, remarks: &[Remark]) {
+        let new = remarks.iter().filter(|it| !self.remarks.contains(it));
+        new.for_each(log_remark);
+    }
+
     /// Notes what is in force now.
-    pub(super) fn take(&mut self, source: Option<Arc<Source>>, set: SettingOverrides) {
-        self.source = source;
-        self.set = set;
+    pub(super) fn take(&mut self, sources: Sources, config: &Config) {
+        self.replace(sources, config);
+        self.refusals.log();
+    }
+
+    /// Notes policies that are not applied.
+    pub(super) fn refuse(&mut self, refused: Vec<(String, Refusal)>) {
+        for (service, refusal) in refused {
+            self.refusals.add(service, refusal);
+        }
+        self.refusals.log();
+    }
+
+    fn replace(&mut self, sources: Sources, config: &Config) {
+        self.source = sources.source;
+        self.set = sources.set;
+        self.remarks = sources.remarks;
+        for (service, refusal) in sources.refused {
+            self.refusals.add(service, refusal);
+        }
+        self.refusals.forget_applied(&self.set);
+        self.refusals.retain(|service, refused| {
+            config.policy_cluster(service).as_ref() == Some(&refused.by)
+        });
     }
 
     fn read(&self) -> Result<Option<Arc<Source>>, Mistakes> {
@@ -123,7 +193,67 @@ impl Written {
 
 impl Read {
     /// The configuration, and its sources.
-    pub(super) fn into_parts(self) -> (Loaded, Option<Arc<Source>>, SettingOverrides) {
-        (self.loaded, self.source, self.set)
+    pub(super) fn into_parts(self) -> (Loaded, Sources) {
+        (self.loaded, self.sources)
     }
+
+    fn new(
+        loaded: Loaded,
+        source: Option<Arc<Source>>,
+        mut set: SettingOverrides,
+        refused: Vec<(String, Refusal)>,
+    ) -> Self {
+        set.forget_other_clusters(&loaded.config);
+        let sources = Sources {
+            source,
+            set,
+            refused,
+            remarks: loaded.remarks.clone(),
+        };
+        Self { loaded, sources }
+    }
+}
+
+/// Loads the configuration over the settings in `base`, with those of these policies that it
+/// allows.
+///
+/// # Errors
+///
+/// The configuration cannot be loaded even without these policies.
+fn load_allowed(
+    source: Option<Arc<Source>>,
+    overrides: &Overrides,
+    base: SettingOverrides,
+    choices: Choices,
+) -> Result<Read, Mistakes> {
+    let load = |set: &SettingOverrides| Config::load_over(source.as_deref(), overrides, set);
+    let mut set = base.clone();
+    for (service, chosen) in &choices {
+        set.choose(service, chosen.clone());
+    }
+    let mistakes = match load(&set) {
+        Ok(loaded) => return Ok(Read::new(loaded, source, set, Vec::new())),
+        Err(mistakes) if choices.is_empty() => return Err(mistakes),
+        Err(mistakes) => mistakes,
+    };
+    // If this fails, too, then no policy is at fault.
+    let mut loaded = load(&base)?;
+    let (mut set, mut refused) = (base, Vec::new());
+    // Each policy is tried beside those that are allowed. The result for a single one is known.
+    let mut known = (choices.len() == 1).then_some(mistakes);
+    for (service, chosen) in choices {
+        if loaded.config.policy_cluster(&service).as_ref() != Some(&chosen.by) {
+            continue;
+        }
+        let mut with = set.clone();
+        with.choose(&service, chosen.clone());
+        match known.take().map_or_else(|| load(&with), Err) {
+            Ok(it) => (loaded, set) = (it, with),
+            Err(mistakes) => {
+                let why = mistakes.in_a_line();
+                refused.push((service, Refusal { chosen, why }));
+            }
+        }
+    }
+    Ok(Read::new(loaded, source, set, refused))
 }

@@ -151,6 +151,24 @@ impl Proxy {
         }
     }
 
+    /// Returns the next lines of the log, up to one that contains `text`.
+    pub(crate) fn log_until(&self, text: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        while lines
+            .last()
+            .is_none_or(|line: &String| !line.contains(text))
+        {
+            lines.push(self.log_line(""));
+        }
+        lines
+    }
+
+    /// Whether a line that contains `text` was logged before "serving".
+    pub(crate) fn has_logged_early(&self, text: &str) -> bool {
+        let early = self.early.borrow();
+        early.iter().any(|line| line.contains(text))
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill")
             .args([&format!("-{name}"), &self.child.id().to_string()])

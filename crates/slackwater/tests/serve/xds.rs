@@ -12,7 +12,7 @@ use core::net::SocketAddr;
 use http::Response;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
@@ -41,6 +41,29 @@ impl ControlPlane {
         }
     }
 
+    /// A control plane that sends this resource on each of its streams.
+    async fn of_all(type_url: &str, resource: &[u8]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let plane = Self {
+            address: listener.local_addr().unwrap(),
+            orders: unbounded_channel().0,
+            requests: Arc::default(),
+        };
+        let message = response("1", type_url, &[resource]);
+        tokio::spawn(async move {
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                let (orders, mut received) = unbounded_channel();
+                orders.send(Some(message.clone())).unwrap();
+                tokio::spawn(async move {
+                    stream_on(socket, &mut received, &Mutex::default()).await;
+                    drop(orders);
+                });
+            }
+        });
+        plane
+    }
+
     /// Sends the resource `web` with these replicas, as this version.
     pub(crate) fn send(&self, version: &str, replicas: &[&Replica]) {
         self.respond(version, EDS, &assignment(replicas));
@@ -48,7 +71,12 @@ impl ControlPlane {
 
     /// Sends a resource of this type, as this version.
     fn respond(&self, version: &str, type_url: &str, resource: &[u8]) {
-        let message = response(version, type_url, resource);
+        self.respond_all(version, type_url, &[resource]);
+    }
+
+    /// Sends all resources of this type, as this version.
+    fn respond_all(&self, version: &str, type_url: &str, resources: &[&[u8]]) {
+        let message = response(version, type_url, resources);
         self.orders.send(Some(message)).unwrap();
     }
 
@@ -73,6 +101,14 @@ async fn stream(
     requests: &Mutex<Vec<u8>>,
 ) -> bool {
     let (socket, _) = listener.accept().await.unwrap();
+    stream_on(socket, orders, requests).await
+}
+
+async fn stream_on(
+    socket: TcpStream,
+    orders: &mut UnboundedReceiver<Option<Bytes>>,
+    requests: &Mutex<Vec<u8>>,
+) -> bool {
     let mut connection = h2::server::handshake(socket).await.unwrap();
     let (request, mut respond) = connection.accept().await.unwrap().unwrap();
     let path = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -93,7 +129,10 @@ async fn stream(
                 sent.flow_control().release_capacity(part.len()).unwrap();
                 requests.lock().unwrap().extend(part);
             }
-            other = connection.accept() => assert!(other.is_none(), "one stream for all services"),
+            other = connection.accept() => {
+                assert!(other.is_none(), "one stream for all services");
+                return true;
+            }
         }
     }
 }
@@ -113,12 +152,15 @@ fn assignment(replicas: &[&Replica]) -> Vec<u8> {
     [field(1, b"web"), field(2, &locality)].concat()
 }
 
-/// A message of gRPC with a `DiscoveryResponse` of one resource.
-fn response(version: &str, type_url: &str, resource: &[u8]) -> Bytes {
-    let resource = [field(1, type_url.as_bytes()), field(2, resource)].concat();
+/// A message of gRPC with a `DiscoveryResponse` of these resources.
+fn response(version: &str, type_url: &str, resources: &[&[u8]]) -> Bytes {
+    let resources = resources.iter().map(|resource| {
+        let any = [field(1, type_url.as_bytes()), field(2, resource)].concat();
+        field(2, &any)
+    });
     let response = [
         field(1, version.as_bytes()),
-        field(2, &resource),
+        resources.collect::<Vec<_>>().concat(),
         field(4, type_url.as_bytes()),
         field(5, version.as_bytes()),
     ];

@@ -1,7 +1,7 @@
 //! Tests of clusters' policies: what each field sets, which are ignored, which mistakes.
 
 use super::*;
-use crate::sections::{Config, Loaded, Overrides, SettingOverrides};
+use crate::sections::{ChosenPolicy, Config, Loaded, Overrides, PolicyCluster, SettingOverrides};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -206,7 +206,7 @@ fn numbers_are_rounded_to_millionths_and_durations_are_exact() {
 fn a_large_balance_factor_is_shown_as_a_percentage() {
     let mut over = SettingOverrides::default();
     let chosen = read(&json!({"key": {"metadata": "x-user", "balanceFactor": 250.5}}));
-    over.choose("default", Arc::new(chosen), SystemTime::UNIX_EPOCH);
+    over.choose("default", by_web(chosen));
     let loaded = load(SHORT, &Overrides::default(), &over).expect("valid");
     let shown = loaded.config.shown_value("default", "key.balance_factor");
     assert_eq!(shown.as_deref(), Some("\"25050%\""));
@@ -395,14 +395,26 @@ const NAMED: &str = "listen = \"127.0.0.1:8080\"\nxds.server = \"http://127.0.0.
                      [services.web]\npolicy = \"random\"\nprequal.reuse_max = 3\n\
                      discovery.xds_cluster = \"web\"\n[[routes]]\nservice = \"web\"\n";
 
+/// This policy, as the cluster of these files chooses it.
+fn by_web(policy: impl Into<Arc<ClusterPolicy>>) -> ChosenPolicy {
+    ChosenPolicy {
+        policy: policy.into(),
+        by: PolicyCluster {
+            name: "web".to_owned(),
+            server: "http://127.0.0.1:1/".to_owned(),
+        },
+        since: SystemTime::UNIX_EPOCH,
+    }
+}
+
 #[test]
 fn a_policy_is_over_the_file_and_under_the_operators_settings() {
     let chosen = json!({"policy": "prequal", "prequal": {"poolCapacity": 20}});
     let chosen = Arc::new(read(&chosen));
     for (text, service) in [(SHORT, "default"), (NAMED, "web")] {
         let mut over = SettingOverrides::default();
-        over.choose(service, Arc::clone(&chosen), SystemTime::UNIX_EPOCH);
-        over.choose("gone", Arc::clone(&chosen), SystemTime::UNIX_EPOCH);
+        over.choose(service, by_web(Arc::clone(&chosen)));
+        over.choose("gone", by_web(Arc::clone(&chosen)));
         assert!(over.is_empty(), "the operator has set nothing");
         let loaded = load(text, &Overrides::default(), &over).expect("valid");
         let found = |key| loaded.config.shown_value(service, key);
@@ -436,7 +448,7 @@ fn a_policy_is_over_the_file_and_under_the_operators_settings() {
         assert!(over.forget_absent(&loaded.config).is_empty());
         let left: Vec<_> = over.chosen().keys().map(String::as_str).collect();
         assert_eq!(left, [service]);
-        over.choose(service, Arc::default(), SystemTime::UNIX_EPOCH);
+        over.choose(service, by_web(ClusterPolicy::default()));
         assert_eq!(over, SettingOverrides::default(), "none is chosen any more");
     }
     let flags = Overrides {
@@ -444,28 +456,34 @@ fn a_policy_is_over_the_file_and_under_the_operators_settings() {
         ..Overrides::default()
     };
     let mut over = SettingOverrides::default();
-    over.choose("default", chosen, SystemTime::UNIX_EPOCH);
+    over.choose("default", by_web(chosen));
     let loaded = load(SHORT, &flags, &over).expect("valid");
     assert_eq!(loaded.config.services[0].policy.name, "prequal");
 }
 
 #[test]
-fn a_policy_ends_when_the_fleet_comes_from_no_cluster() {
-    let mut over = SettingOverrides::default();
-    let chosen = read(&json!({"policy": "prequal"}));
-    over.choose("default", Arc::new(chosen), SystemTime::UNIX_EPOCH);
-    let text = SHORT.replace("xds_cluster", "xds");
-    let loaded = load(&text, &Overrides::default(), &over).expect("valid");
-    assert_eq!(loaded.config.services[0].policy.name, "random");
-    over.forget_absent(&loaded.config);
-    assert!(over.chosen().is_empty());
+fn a_policy_ends_where_the_fleet_is_not_its_clusters() {
+    let chosen = Arc::new(read(&json!({"policy": "prequal"})));
+    for (of_web, other) in [
+        ("xds_cluster", "xds"),
+        ("xds_cluster = \"web\"", "xds_cluster = \"api\""),
+        ("127.0.0.1:1", "127.0.0.1:2"),
+    ] {
+        let mut over = SettingOverrides::default();
+        over.choose("default", by_web(Arc::clone(&chosen)));
+        let text = SHORT.replace(of_web, other);
+        let loaded = load(&text, &Overrides::default(), &over).expect("valid");
+        assert_eq!(loaded.config.services[0].policy.name, "random", "{other}");
+        over.forget_absent(&loaded.config);
+        assert!(over.chosen().is_empty(), "{other}");
+    }
 }
 
 #[test]
 fn a_policy_that_contradicts_the_file_is_named() {
     let mut over = SettingOverrides::default();
     let chosen = read(&json!({"policy": "prequal_sync"}));
-    over.choose("default", Arc::new(chosen), SystemTime::UNIX_EPOCH);
+    over.choose("default", by_web(chosen));
     let text = format!("{SHORT}probe.transport = \"none\"\n");
     let why = load(&text, &Overrides::default(), &over).expect_err("needs probes");
     assert!(
@@ -473,11 +491,7 @@ fn a_policy_that_contradicts_the_file_is_named() {
         "{why}"
     );
     let odd = [("policy".to_owned(), "\"odd\"".to_owned())];
-    over.choose(
-        "default",
-        Arc::new(ClusterPolicy::restored(odd)),
-        SystemTime::UNIX_EPOCH,
-    );
+    over.choose("default", by_web(ClusterPolicy::restored(odd)));
     let why = load(SHORT, &Overrides::default(), &over).expect_err("unknown");
     assert!(
         why.starts_with("control plane: policy: found \"odd\""),

@@ -1,7 +1,7 @@
 //! Tests of the status and the overrides as text.
 
 use super::*;
-use slackwater_admin::{SettingChosen, SettingOverridden};
+use slackwater_admin::{PolicyRefused, SettingChosen, SettingOverridden};
 
 fn drained(address: &str, weight: Option<u16>) -> ReplicaOverridden {
     ReplicaOverridden {
@@ -68,17 +68,27 @@ fn overrides_are_shown_as_tables_if_there_are_any() {
             service: "web".to_owned(),
             key: "policy".to_owned(),
             value: "\"prequal\"".to_owned(),
+            cluster: "web-1".to_owned(),
+            server: "http://xds:1/".to_owned(),
+            since_ms: 0,
+        }],
+        control_plane_refused: vec![PolicyRefused {
+            service: "api".to_owned(),
+            cluster: "api-1".to_owned(),
+            why: "needs probes".to_owned(),
             since_ms: 0,
         }],
     };
     assert_eq!(
-        overrides(&told).expect("three tables"),
+        overrides(&told).expect("four tables"),
         "SERVICE  KEY     VALUE     INSTEAD OF  SINCE\n\
          web      policy  \"random\"  –           1970-01-01T00:00:00.000000Z\n\n\
          SERVICE  REPLICA  ADDRESS      DRAINED  WEIGHT             SINCE\n\
          web      a        10.0.0.1:80  yes      as its fleet says  1970-01-01T00:00:01.500000Z\n\n\
          SERVICE  KEY     BY THE CONTROL PLANE  SINCE\n\
-         web      policy  \"prequal\"             1970-01-01T00:00:00.000000Z\n"
+         web      policy  \"prequal\"             1970-01-01T00:00:00.000000Z\n\n\
+         SERVICE  CLUSTER  POLICY NOT APPLIED  SINCE\n\
+         api      api-1    needs probes        1970-01-01T00:00:00.000000Z\n"
     );
 }
 

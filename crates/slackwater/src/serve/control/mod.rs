@@ -9,6 +9,7 @@ mod replicas;
 mod settings;
 mod shown;
 
+use super::refusals::Refusal;
 use super::running::Running;
 use super::written::Written;
 use core::net::SocketAddr;
@@ -153,6 +154,7 @@ async fn again(
         let meaning = meaning(
             &running.proxy.would_change(&read.loaded.config),
             &read.loaded.remarks,
+            &read.sources.refused,
         );
         return Ok(Done::Reloaded(slackwater_admin::Reloaded {
             dry_run: true,
@@ -170,15 +172,27 @@ async fn again(
 }
 
 /// The consequences of another configuration, for the answer to its caller.
-pub(super) fn meaning(reloaded: &Reloaded, remarks: &[Remark]) -> Meaning {
+pub(super) fn meaning(
+    reloaded: &Reloaded,
+    remarks: &[Remark],
+    refused: &[(String, Refusal)],
+) -> Meaning {
     let need_restart = reloaded.need_restart.iter();
+    let refused = refused.iter().map(|(service, refusal)| {
+        format!(
+            "policy of the cluster of service {service} not applied: {}",
+            refusal.why
+        )
+    });
     Meaning {
         services_started: reloaded.services_started.clone(),
         services_ended: reloaded.services_ended.clone(),
         listeners_opened: reloaded.listeners_opened.clone(),
         listeners_closed: reloaded.listeners_closed.clone(),
         need_restart: need_restart.map(ToString::to_string).collect(),
-        remarks: remarks.iter().map(ToString::to_string).collect(),
+        remarks: (remarks.iter().map(ToString::to_string))
+            .chain(refused)
+            .collect(),
     }
 }
 
@@ -202,6 +216,7 @@ async fn clear_all(
     cleared.replicas.retain(|it| is_meant(&it.service));
     // The operator cannot remove what the control plane sets.
     cleared.control_plane.clear();
+    cleared.control_plane_refused.clear();
     if !cleared.settings.is_empty() {
         let mut set = written.set.clone();
         set.forget(service);
@@ -235,7 +250,7 @@ pub(super) fn take_over(running: &Running, written: &mut Written, lost: Vec<Stri
             "service removed: its settings at run time are dropped"
         );
     }
-    running.status.set_settings(&written.set);
+    running.status.set_settings(written);
     let set = running.status.overrides();
     let (settings, replicas) = (set.settings.len(), set.replicas.len());
     if settings + replicas > 0 {

@@ -44,12 +44,13 @@ pub(super) async fn change(
     let meaning = super::meaning(
         &running.proxy.would_change(&read.loaded.config),
         &read.loaded.remarks,
+        &read.sources.refused,
     );
     if !change.dry_run {
-        let (loaded, source, set) = read.into_parts();
+        let (loaded, sources) = read.into_parts();
         running.proxy.reload(loaded.config).await.map_err(fault)?;
-        written.take(source, set);
-        running.status.set_settings(&written.set);
+        written.take(sources, running.config());
+        running.status.set_settings(written);
         for changed in &changed {
             let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
             tracing::info!(
@@ -72,18 +73,19 @@ pub(super) async fn change(
     })
 }
 
-/// Replaces all settings that are set at run time.
+/// Replaces all settings that are set at run time. A policy of a cluster that contradicts the rest
+/// without them is dropped: it must not keep the operator from removing overrides.
 pub(super) async fn take(
     running: &mut Running,
     written: &mut Written,
     set: SettingOverrides,
 ) -> Result<(), Refused> {
-    let read = written.load_with(set).await.map_err(fault)?;
+    let read = written.load_allowing(set).await.map_err(fault)?;
     let read = read.map_err(|mistakes| refused(&mistakes))?;
-    let (loaded, source, set) = read.into_parts();
+    let (loaded, sources) = read.into_parts();
     running.proxy.reload(loaded.config).await.map_err(fault)?;
-    written.take(source, set);
-    running.status.set_settings(&written.set);
+    written.take(sources, running.config());
+    running.status.set_settings(written);
     Ok(())
 }
 

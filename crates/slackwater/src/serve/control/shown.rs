@@ -42,6 +42,8 @@ impl Controlled for Status {
                 service: service.clone(),
                 key: key.to_owned(),
                 value: value.to_owned(),
+                cluster: chosen.by.name.clone(),
+                server: chosen.by.server.clone(),
                 since_ms: since_epoch_ms(chosen.since),
             })
         });
@@ -69,6 +71,7 @@ impl Controlled for Status {
             settings: settings.collect(),
             replicas: replicas.collect(),
             control_plane: control_plane.collect(),
+            control_plane_refused: self.refused(),
         }
     }
 }

@@ -61,7 +61,8 @@ async fn overrides_survive_two_upgrades() {
     second.signal("USR2");
     let third = successor_of(&proxy, second.id()).await;
     second.ended().await;
-    let none = json!({"settings": [], "replicas": [], "control_plane": []});
+    let none =
+        json!({"settings": [], "replicas": [], "control_plane": [], "control_plane_refused": []});
     assert_eq!(overrides(&proxy).await, none);
     drop(third);
 }

@@ -27,7 +27,7 @@ async fn without_a_token_file_every_change_is_refused() {
     assert_eq!(send(&proxy, "GET /config", "", "").await.0, 403);
     assert_eq!(
         overrides(&proxy).await,
-        json!({"settings": [], "replicas": [], "control_plane": []})
+        json!({"settings": [], "replicas": [], "control_plane": [], "control_plane_refused": []})
     );
     let shown = status(&proxy).await;
     assert_eq!(shown["overrides"]["allowed"], false);
@@ -235,7 +235,7 @@ async fn invalid_change_is_reported_and_changes_nothing() {
     let shown = status(&proxy).await;
     assert_eq!(
         overrides(&proxy).await,
-        json!({"settings": [], "replicas": [], "control_plane": []})
+        json!({"settings": [], "replicas": [], "control_plane": [], "control_plane_refused": []})
     );
     assert_eq!(shown["services"][0]["policy"], "round_robin");
     assert_eq!(shown["reloads"]["taken"], 0);
