@@ -27,7 +27,9 @@ async fn withdrawn(agent: &Agent, is: bool) {
 
 async fn assert_serves(agent: &Agent, server: &Server) {
     let mut client = Client::send(agent.address, "GET", "/").await;
-    server.request().await.answer("there").await;
+    // The connection ends here, and the agent must not send another request into it.
+    let answer = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 5\r\n\r\nthere";
+    server.request().await.write(answer).await;
     assert_eq!(client.answer().await.unwrap().text(), "there");
 }
 

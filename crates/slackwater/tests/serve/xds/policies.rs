@@ -153,7 +153,7 @@ async fn a_cluster_changes_the_policy_and_no_request_fails() {
     let owned = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let expected = [
         owned("policy", "\"least_loaded\""),
-        owned("prequal.probe_deadline", "\"0.020s\""),
+        owned("prequal.probe_deadline", "\"20ms\""),
     ];
     assert_eq!(chosen, expected);
 
@@ -193,7 +193,7 @@ async fn a_cluster_changes_the_policy_and_no_request_fails() {
     done(&proxy, "/overrides/clear", &json!({})).await;
     policy_is(&proxy, "least_loaded").await;
 
-    // A control plane that is away leaves it, and one that is back is heard.
+    // A control plane that is away leaves it, and its next version counts again.
     plane.end();
     until("the status says that the stream has ended", async || {
         let found = status(&proxy).await;
