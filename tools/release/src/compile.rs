@@ -109,7 +109,14 @@ impl Compiler {
                 .map(|place| format!("--remap-path-prefix={place}")),
         );
         // No code in C is in this repository.
-        let c_flags = [&places[0], &places[1]].map(|place| format!("-ffile-prefix-map={place}"));
+        let mut c_flags = vec![
+            // The allocator has the time of its compilation in a text. `SOURCE_DATE_EPOCH` is not
+            // enough: zig keeps objects for other commits, too.
+            "-Wno-builtin-macro-redefined".to_owned(),
+            "-D__DATE__=\"\"".to_owned(),
+            "-D__TIME__=\"\"".to_owned(),
+        ];
+        c_flags.extend([&places[0], &places[1]].map(|place| format!("-ffile-prefix-map={place}")));
         let mut cargo = Command::new(env!("CARGO"));
         cargo
             .args([
@@ -133,9 +140,6 @@ impl Compiler {
                 "rust-lld",
             )
             .env(format!("CFLAGS_{variable}"), c_flags.join(" "))
-            // For code in C that has the time of its compilation. It is no commit's, because what
-            // one commit has compiled stays for the next.
-            .env("SOURCE_DATE_EPOCH", "0")
             .env("SLACKWATER_COMMIT", &source.commit);
         output(&mut cargo)?;
         read(&target_folder.join(target.triple).join("release/slackwater"))
