@@ -12,6 +12,7 @@ use super::wire::http1;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use rustix::process::Pid;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -94,9 +95,7 @@ fn besiege(
         tally
     });
     std::thread::sleep(LEAVE);
-    let begun = cpu_time(proxy.pid());
-    std::thread::sleep(Duration::from_secs(1));
-    let idle = cpu_time(proxy.pid()).saturating_sub(begun);
+    let idle = idle_cpu(proxy.pid());
     let growth = watch.most_kib().saturating_sub(before);
     let met = tally.failed == 0 && idle <= IDLE_CPU_MAX && growth <= GROWTH_MAX_KIB;
     scores.add(Score::alone(
@@ -107,13 +106,28 @@ fn besiege(
             ""
         },
         format!("a replica of another service: {name}"),
-        "0 innocents fail, 100 ms of CPU in the second after its clients have left, 64 MiB at most",
+        "0 innocents fail, 100 ms of CPU in a second soon after its clients have left, 64 MiB at most",
         (
             met,
             format!("{tally}; {} ms; {} more", idle.as_millis(), mib(growth)),
         ),
     ));
     Ok(())
+}
+
+/// The CPU time of the first idle second of five, or of the last one: on a busy machine the end of
+/// the clients' own work may be in the first, and a loop without an end is in each.
+fn idle_cpu(process: Pid) -> Duration {
+    let mut used = Duration::ZERO;
+    for _ in 0..5 {
+        let begun = cpu_time(process);
+        std::thread::sleep(Duration::from_secs(1));
+        used = cpu_time(process).saturating_sub(begun);
+        if used <= IDLE_CPU_MAX {
+            break;
+        }
+    }
+    used
 }
 
 /// Sends a request to the hostile replica, reads for a while and leaves.
