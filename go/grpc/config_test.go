@@ -12,7 +12,9 @@ import (
 	"github.com/slackwater/slackwater/go/probe"
 )
 
-func TestParseConfig(t *testing.T) {
+// registerNames registers the key and the secret that configurations in tests name.
+func registerNames(t *testing.T) {
+	t.Helper()
 	key, err := probe.NewKey([]byte("sixteen bytes or"))
 	if err != nil {
 		t.Fatal(err)
@@ -20,6 +22,10 @@ func TestParseConfig(t *testing.T) {
 	RegisterKey("probes", key)
 	registerSecret(t, "affinity")
 	t.Cleanup(func() { RegisterKey("probes", nil) })
+}
+
+func TestParseConfig(t *testing.T) {
+	registerNames(t)
 
 	with := func(change func(*config)) *config {
 		c := defaultConfig()

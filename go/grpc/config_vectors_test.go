@@ -3,28 +3,15 @@ package slackwatergrpc
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/slackwater/slackwater/go/internal/vectors"
-	"github.com/slackwater/slackwater/go/probe"
 )
 
 // slackwater serve accepts and rejects the same configurations.
 func TestConfigVectors(t *testing.T) {
-	key, err := probe.NewKey([]byte("sixteen bytes or"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	RegisterKey("probes", key)
-	registerSecret(t, "affinity")
-	t.Cleanup(func() { RegisterKey("probes", nil) })
-
-	folder := os.Getenv(vectors.FolderVariable)
-	if folder == "" {
-		folder = filepath.Join("..", "..", "vectors")
-	}
-	text, err := os.ReadFile(filepath.Join(folder, "cluster-policy", "configurations.json"))
+	registerNames(t)
+	text, err := os.ReadFile(vectors.ClusterPolicies())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (p *proxy) chosen(t *testing.T) map[string]string {
 
 // One cluster chooses the policy of gRPC-Go and of serve, and a wrong value is rejected by both.
 func TestServeAndGRPCHaveThePolicyOfTheCluster(t *testing.T) {
-	unknown := typedStruct(t, "policy.that.nobody.knows", nil)
+	unknown := typedStruct(t, "policy.that.grpc.does.not.know", nil)
 	withPolicy := func(config map[string]any) *clusterv3.Cluster {
 		return clusterWith(unknown, typedStruct(t, slackwatergrpc.Name, config))
 	}

@@ -32,6 +32,11 @@ func KeyFiles() ([]string, error) {
 // KeyTable returns the file with hashes of keys and orders of servers.
 func KeyTable() string { return filepath.Join(folder(), "keys", keyTable) }
 
+// ClusterPolicies returns the file with configurations of policies in clusters.
+func ClusterPolicies() string {
+	return filepath.Join(folder(), "cluster-policy", "configurations.json")
+}
+
 func folder() string {
 	if folder := os.Getenv(FolderVariable); folder != "" {
 		return folder
