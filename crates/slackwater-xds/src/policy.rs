@@ -45,9 +45,6 @@ const TYPED_STRUCT: [&str; 2] = [
 const WRR_LOCALITY: &str = "type.googleapis.com/envoy.extensions.load_balancing_policies.\
                             wrr_locality.v3.WrrLocality";
 
-/// The number of whole values of a double that are all exact: 2^53.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-
 /// The policy that a cluster chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPolicy {
@@ -179,7 +176,7 @@ impl Budget {
                 text.into()
             }
             Some(Kind::Number(number)) => {
-                let read = exact(number);
+                let read = Number::from_f64(number).map(Value::Number);
                 read.ok_or_else(|| {
                     BadResource::new(field, format_args!("is {number}, expected a finite number"))
                 })?
@@ -200,18 +197,6 @@ impl Budget {
             }
         })
     }
-}
-
-/// A double as a number of JSON: an integer if it is whole. `None` if it is not finite.
-fn exact(number: f64) -> Option<Value> {
-    if number.fract() == 0.0 && number.abs() <= EXACT_MAX {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "it is whole and small enough"
-        )]
-        return Some((number as i64).into());
-    }
-    Number::from_f64(number).map(Value::Number)
 }
 
 fn text_fits(text: &str, field: &str) -> Result<(), BadResource> {

@@ -15,9 +15,6 @@ use std::sync::LazyLock;
 /// The most picks that gRPC clients keep for display.
 const EXPLAIN_MAX: u64 = 1024;
 
-/// The largest double of which all whole numbers below are exact: 2^53.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-
 /// The longest time in nanoseconds, as a magnitude: 2^63.
 const MAGNITUDE_MAX: u64 = 1 << 63;
 
@@ -57,15 +54,12 @@ pub(super) fn unfit(value: &Value, expected: &str) -> String {
     format!("found {}, expected {expected}", brief(&value.to_string()))
 }
 
-/// A number in TOML. One that is not whole is rounded to millionths, and remains distinct from a
-/// whole number, which other keys need.
+/// A number in TOML. A double, which is not whole, is rounded to millionths, and remains distinct
+/// from a whole number, which other keys need.
 fn number(value: &Number) -> String {
     let Some(double) = value.as_f64().filter(|_| value.is_f64()) else {
         return value.to_string();
     };
-    if double.fract() == 0.0 && double.abs() <= EXACT_MAX {
-        return double.to_string();
-    }
     let rounded = to_millionths((double * 1e6).round());
     let shown = rounded.map_or_else(|| double.to_string(), show_millionths);
     if shown.contains('.') {
@@ -196,11 +190,8 @@ pub(super) fn transport(value: &Value) -> ForeignKeys {
 
 /// The number of picks for display. Returns what was expected.
 pub(super) fn check_explain(value: &Value) -> Option<&'static str> {
-    let is_whole = value.as_f64().is_some_and(|it| it.fract() == 0.0);
-    let is_in_range = value
-        .as_f64()
-        .is_some_and(|it| (0.0..=EXPLAIN_MAX as f64).contains(&it));
-    (!is_whole || !is_in_range).then_some("a whole number from 0 to 1024")
+    let is_in_range = value.as_u64().is_some_and(|it| it <= EXPLAIN_MAX);
+    (!is_in_range).then_some("a whole number from 0 to 1024")
 }
 
 /// The name of a secret that a gRPC client has registered. Returns what was expected.
