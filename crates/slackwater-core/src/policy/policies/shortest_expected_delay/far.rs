@@ -275,14 +275,20 @@ mod tests {
         assert!(room(longest + 1, 0), "of the others nothing is known");
     }
 
-    #[test]
-    fn query_leaves_a_slow_zone_that_has_as_much_in_use_as_others() {
+    /// The default policy before two replicas of which nothing is known.
+    fn pair() -> (Trial<ShortestExpectedDelay>, [ReplicaId; 2]) {
         let policy = ShortestExpectedDelay::new(
             crate::policy::prequal::PrequalConfig::default(),
             &super::super::ShortestExpectedDelayConfig::default(),
         );
-        let mut trial = Trial::new(policy, 2);
-        let [near, distant] = [trial.replicas[0], trial.replicas[1]];
+        let trial = Trial::new(policy, 2);
+        let pair = [trial.replicas[0], trial.replicas[1]];
+        (trial, pair)
+    }
+
+    #[test]
+    fn query_leaves_a_slow_zone_that_has_as_much_in_use_as_others() {
+        let (mut trial, [near, distant]) = pair();
         trial.handle(Event::Far(distant, MS));
         let mut leaves = |cost: Duration| {
             for (replica, cost) in [(near, cost), (distant, 10 * MS)] {
@@ -303,12 +309,7 @@ mod tests {
     /// flight, at a capacity of ten and a cost of 10 ms. Returns whether the query goes to the far
     /// one.
     fn leaves([near, far]: [u32; 2], capacity_millirif: Option<u32>) -> bool {
-        let policy = ShortestExpectedDelay::new(
-            crate::policy::prequal::PrequalConfig::default(),
-            &super::super::ShortestExpectedDelayConfig::default(),
-        );
-        let mut trial = Trial::new(policy, 2);
-        let [own, distant] = [trial.replicas[0], trial.replicas[1]];
+        let (mut trial, [own, distant]) = pair();
         trial.handle(Event::Far(distant, 10 * MS));
         // The first report of a capacity changes the unit of all loads.
         for rif in [[0, 0], [near, far]] {
@@ -335,12 +336,7 @@ mod tests {
 
     #[test]
     fn replica_that_is_found_to_be_far_counts_so_at_once() {
-        let policy = ShortestExpectedDelay::new(
-            crate::policy::prequal::PrequalConfig::default(),
-            &super::super::ShortestExpectedDelayConfig::default(),
-        );
-        let mut trial = Trial::new(policy, 2);
-        let [near, distant] = [trial.replicas[0], trial.replicas[1]];
+        let (mut trial, [near, distant]) = pair();
         for (replica, rif) in [(near, 2), (distant, 0)] {
             let report = LoadReport::new(Rif::new(rif), Some(10 * MS));
             trial.handle(Event::SiblingReport(replica, &report));
@@ -353,12 +349,7 @@ mod tests {
 
     #[test]
     fn zone_that_is_lost_is_left_at_once() {
-        let policy = ShortestExpectedDelay::new(
-            crate::policy::prequal::PrequalConfig::default(),
-            &super::super::ShortestExpectedDelayConfig::default(),
-        );
-        let mut trial = Trial::new(policy, 2);
-        let [near, distant] = [trial.replicas[0], trial.replicas[1]];
+        let (mut trial, [near, distant]) = pair();
         trial.handle(Event::Far(distant, 10 * MS));
         let report = LoadReport::new(Rif::new(0), Some(10 * MS));
         for replica in [near, distant] {
