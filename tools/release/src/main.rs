@@ -85,9 +85,8 @@ impl Output {
                     folder.display()
                 ));
             }
-            fs::remove_dir_all(&folder).map_err(wrong)?;
         }
-        fs::create_dir_all(&folder).map_err(wrong)?;
+        empty(&folder)?;
         // From the start, so that one that was not finished can be made again.
         fs::write(folder.join(SUMS), "").map_err(wrong)?;
         let files = Vec::new();
@@ -157,11 +156,7 @@ fn build_all(source: &Source, options: &Options) -> Result<Vec<Build>, String> {
     let folder = source.target_folder.join("release-verify");
     if options.verify {
         // Nothing of an earlier commit or run may be in what the programs are compared with.
-        let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
-        if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(wrong)?;
-        }
-        fs::create_dir_all(&folder).map_err(wrong)?;
+        empty(&folder)?;
     }
     let mut builds = Vec::new();
     for &target in &options.targets {
@@ -181,6 +176,15 @@ fn build_all(source: &Source, options: &Options) -> Result<Vec<Build>, String> {
         }
     }
     Ok(builds)
+}
+
+/// Makes an empty folder of this one, which may be missing.
+fn empty(folder: &Path) -> Result<(), String> {
+    let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(wrong)?;
+    }
+    fs::create_dir_all(folder).map_err(wrong)
 }
 
 /// The program of this machine, in place of all others.

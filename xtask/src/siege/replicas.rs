@@ -21,9 +21,6 @@ const PART: &str = "replicas";
 /// Concurrent clients of the hostile replica.
 const CLIENTS: usize = 4;
 
-/// Time from their end until CPU time is measured.
-const LEAVE: Duration = Duration::from_millis(500);
-
 /// CPU time in a second without requests.
 const IDLE_CPU_MAX: Duration = Duration::from_millis(100);
 
@@ -94,7 +91,6 @@ fn besiege(
         over.store(true, Ordering::Relaxed);
         tally
     });
-    std::thread::sleep(LEAVE);
     let idle = idle_cpu(proxy.pid());
     let growth = watch.most_kib().saturating_sub(before);
     let met = tally.failed == 0 && idle <= IDLE_CPU_MAX && growth <= GROWTH_MAX_KIB;

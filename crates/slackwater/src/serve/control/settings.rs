@@ -1,7 +1,7 @@
 //! Settings of a service that are set at run time and override the file and the flags.
 
 use super::super::running::Running;
-use super::super::written::Written;
+use super::super::written::{Read, Written};
 use super::fault;
 use super::replicas::find_service;
 use core::net::SocketAddr;
@@ -47,10 +47,7 @@ pub(super) async fn change(
         &read.sources.refused,
     );
     if !change.dry_run {
-        let (loaded, sources) = read.into_parts();
-        running.proxy.reload(loaded.config).await.map_err(fault)?;
-        written.take(sources, running.config());
-        running.status.set_settings(written);
+        put_in_force(running, written, read).await?;
         for changed in &changed {
             let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
             tracing::info!(
@@ -82,6 +79,14 @@ pub(super) async fn take(
 ) -> Result<(), Refused> {
     let read = written.load_allowing(set).await.map_err(fault)?;
     let read = read.map_err(|mistakes| refused(&mistakes))?;
+    put_in_force(running, written, read).await
+}
+
+async fn put_in_force(
+    running: &mut Running,
+    written: &mut Written,
+    read: Read,
+) -> Result<(), Refused> {
     let (loaded, sources) = read.into_parts();
     running.proxy.reload(loaded.config).await.map_err(fault)?;
     written.take(sources, running.config());
