@@ -28,7 +28,7 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
         &[],
     ),
     (
-        "test --package slackwater --no-default-features --test slim --quiet",
+        "test --package slackwater --no-default-features --test agent_alone --quiet",
         &[],
     ),
     (

@@ -5,22 +5,33 @@
 //! standard output. Mistakes and remarks go to standard error, in the form that compilers use:
 //! `file:line:column: field: message`.
 
-mod summary;
+mod agent;
+#[cfg(feature = "serve")]
+mod serve;
+#[cfg(not(feature = "serve"))]
+mod serve {
+    //! A build without `slackwater serve`.
+
+    use super::{Mistakes, Source, Valid, of_whole};
+
+    pub(super) fn read(source: &Source, _: bool) -> Result<Valid, Mistakes> {
+        Err(of_whole(
+            source.file(),
+            "has no key \"to\", so it is of `slackwater serve`, which this build leaves out; check \
+             it with the program that will serve",
+        ))
+    }
+}
 
 use crate::output::print;
 #[cfg(feature = "sim")]
 use crate::sim;
-use slackwater_config::Fault;
-#[cfg(feature = "sim")]
-use slackwater_config::toml_reader::{Mistake, Place};
-use slackwater_config::toml_reader::{Mistakes, Source};
-use slackwater_config::{
-    ClusterAccess, Config, FleetSource, LoadedFile, ServiceConfig, Variables, agent_json_schema,
-    json_schema, read_fleet_file,
-};
+#[cfg(feature = "serve")]
+use slackwater_config::json_schema;
+use slackwater_config::toml_reader::{Mistake, Mistakes, Place, Remark, Source};
+use slackwater_config::{AdminSettings, Fault, ListenerTls, agent_json_schema, belongs_to_agent};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use summary::summary;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,6 +67,7 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Described {
     /// `slackwater serve`.
+    #[cfg(feature = "serve")]
     Serve,
     /// `slackwater agent`.
     Agent,
@@ -70,6 +82,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     } = args;
     if let Some(described) = schema {
         return print(&match described {
+            #[cfg(feature = "serve")]
             Described::Serve => json_schema(),
             Described::Agent => agent_json_schema(),
         });
@@ -77,7 +90,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let mut mistakes = 0;
     let mut files_bad = 0;
     for file in &files {
-        match summary_of(file, show) {
+        match look_at(file, show) {
             Ok(text) => print(&text)?,
             Err(found) => {
                 mistakes += found.count();
@@ -97,33 +110,36 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     )))
 }
 
-/// Returns the summary of a valid file. Its remarks are printed meanwhile.
-fn summary_of(file: &Path, show: bool) -> Result<String, Mistakes> {
+/// A valid configuration.
+#[derive(Debug)]
+struct Valid {
+    remarks: Vec<Remark>,
+    /// The summary, or with `--show` every key with its value.
+    text: String,
+}
+
+/// Returns what is printed about a valid file. Its remarks are printed meanwhile.
+fn look_at(file: &Path, show: bool) -> Result<String, Mistakes> {
     let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]))?;
     let summed_up = |summary: String| format!("{}: ok\n{summary}", file.display());
     #[cfg(feature = "sim")]
     if let Some(scenario) = sim::check(&source) {
         let summary = scenario?;
         return if show {
-            Err(Mistakes::new(vec![Mistake {
-                place: Place::File(file.to_owned()),
-                field: String::new(),
-                message: "is a scenario, which --show does not show".to_owned(),
-            }]))
+            Err(of_whole(file, "is a scenario, which --show does not show"))
         } else {
             Ok(summed_up(summary))
         };
     }
-    let loaded = LoadedFile::of(&source, Variables::of_process())?;
-    let fleets = read_fleets(&loaded)?;
-    for remark in loaded.remarks() {
+    let Valid { remarks, text } = if belongs_to_agent(&source)? {
+        agent::read(&source, show)?
+    } else {
+        serve::read(&source, show)?
+    };
+    for remark in remarks {
         print_error(&format!("{remark:#}\n"));
     }
-    Ok(if show {
-        loaded.to_toml()
-    } else {
-        summed_up(summary(&loaded, &fleets))
-    })
+    Ok(if show { text } else { summed_up(text) })
 }
 
 const fn plural(count: usize) -> &'static str {
@@ -134,30 +150,32 @@ fn print_error(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Reads the kubeconfig of a configuration whose services follow a cluster. Without one, the access
-/// is that of the pod in which `serve` will run.
-fn read_kubeconfig(config: &Config) -> Result<(), Mistakes> {
-    let file = config.kubernetes.kubeconfig.as_deref();
-    let file = file.filter(|_| config.follows_cluster());
-    file.map_or(Ok(()), |file| ClusterAccess::read(Some(file)).map(drop))
+/// A mistake about a whole file.
+#[cfg(any(feature = "sim", not(feature = "serve")))]
+fn of_whole(file: &Path, message: &str) -> Mistakes {
+    Mistakes::new(vec![Mistake {
+        place: Place::File(file.to_owned()),
+        field: String::new(),
+        message: message.to_owned(),
+    }])
 }
 
-/// Reads the number of replicas in each service's fleet file; `None` for a service without one.
-fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
-    let LoadedFile::Serve(loaded) = loaded else {
-        return Ok(Vec::new());
+fn admin(settings: &AdminSettings) -> String {
+    settings.listen.map_or_else(
+        || "no status or metrics: admin.listen is \"none\"".to_owned(),
+        |address| format!("status and metrics at http://{address}/"),
+    )
+}
+
+fn tls(tls: &ListenerTls) -> String {
+    let server = &tls.server;
+    let count = server.certificates.len();
+    let protocols: Vec<_> = server.protocols.iter().map(|it| it.as_str()).collect();
+    let clients = match &server.clients {
+        None => "",
+        Some(clients) if clients.required => ", client certificates required",
+        Some(_) => ", client certificates optional",
     };
-    read_kubeconfig(&loaded.config)?;
-    let own = loaded.config.own_addresses();
-    let read = |service: &ServiceConfig| match &service.discovery.source {
-        FleetSource::File(file) => {
-            read_fleet_file(file, service.probe.port, service.replica.tls.as_ref(), &own)
-                .map(|it| Some(it.len()))
-        }
-        FleetSource::List
-        | FleetSource::Dns(_)
-        | FleetSource::Kubernetes(_)
-        | FleetSource::Xds(_) => Ok(None),
-    };
-    loaded.config.services.iter().map(read).collect()
+    let (plural, protocols) = (plural(count), protocols.join(" and "));
+    format!(" (TLS: {count} certificate{plural}, {protocols}{clients})")
 }

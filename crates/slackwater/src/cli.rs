@@ -13,7 +13,9 @@ use crate::output::print;
 use crate::sim;
 #[cfg(feature = "top")]
 use crate::top;
-use crate::{admin_command, agent, check, completions, man, ready, serve};
+#[cfg(feature = "serve")]
+use crate::{admin_command, serve};
+use crate::{agent, check, completions, man, ready};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
@@ -27,11 +29,15 @@ const EXAMPLES: &[(bool, &str, &str)] = &[
         "two policies side by side, on this machine",
     ),
     (
-        true,
+        cfg!(feature = "serve"),
         "serve --listen 127.0.0.1:8080 --replicas 10.0.0.1:80,10.0.0.2:80",
         "",
     ),
-    (true, "serve --config slackwater.toml", ""),
+    (
+        cfg!(feature = "serve"),
+        "serve --config slackwater.toml",
+        "",
+    ),
     (true, "agent --listen 10.0.0.1:8000 --to 127.0.0.1:80", ""),
     (
         cfg!(feature = "load"),
@@ -54,11 +60,12 @@ const EXAMPLES: &[(bool, &str, &str)] = &[
         "the fleet of a running serve, in this terminal",
     ),
     (
-        true,
+        cfg!(feature = "serve"),
         "admin drain 10.0.0.1:80 --wait 30s",
         "no new requests for a replica of a serve",
     ),
-    (true, "check slackwater.toml", ""),
+    (cfg!(feature = "serve"), "check slackwater.toml", ""),
+    (!cfg!(feature = "serve"), "check agent.toml", ""),
 ];
 
 /// Returns the last part of the help.
@@ -82,10 +89,11 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "serve")]
     /// Balance HTTP requests over replicas
     Serve(serve::Args),
     /// Run beside one replica: count its requests and answer probes for it
-    Agent(agent::Args),
+    Agent(Box<agent::Args>),
     #[cfg(feature = "load")]
     /// Generate load at a fixed rate and measure latency from the intended start
     Load(load::Args),
@@ -95,6 +103,7 @@ enum Command {
     #[cfg(feature = "top")]
     /// See the fleet of a running serve, agent or demo in this terminal
     Top(top::Args),
+    #[cfg(feature = "serve")]
     /// Inspect or change a running serve: status, drain, weights, policy, settings, reload
     Admin(admin_command::Args),
     #[cfg(feature = "sim")]
@@ -111,6 +120,34 @@ enum Command {
     },
     /// Write the manual pages of all commands into a folder
     Man(man::Args),
+}
+
+/// The sub-commands that a build can leave out, and whether this one has them.
+const OPTIONAL: [(&str, bool); 6] = [
+    ("serve", cfg!(feature = "serve")),
+    ("admin", cfg!(feature = "serve")),
+    ("demo", cfg!(feature = "demo")),
+    ("load", cfg!(feature = "load")),
+    ("sim", cfg!(feature = "sim")),
+    ("top", cfg!(feature = "top")),
+];
+
+/// Adds to an error about a sub-command that other builds have where it is.
+fn with_whereabouts(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(asked)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    if OPTIONAL.contains(&(asked, false)) {
+        let tip = format!(
+            "this build leaves `slackwater {asked}` out; the program with everything has it"
+        );
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+    }
+    error
 }
 
 /// Adds the remedy to an error about an argument if a configuration file was given without its
@@ -134,16 +171,18 @@ fn with_hint(mut error: clap::Error) -> clap::Error {
 
 /// Parses the process's arguments and runs the sub-command.
 pub(crate) fn run() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| with_hint(error).exit());
+    let cli = Cli::try_parse().unwrap_or_else(|error| with_hint(with_whereabouts(error)).exit());
     let end = match cli.command {
+        #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(args),
-        Command::Agent(args) => agent::run(args),
+        Command::Agent(args) => agent::run(*args),
         #[cfg(feature = "load")]
         Command::Load(args) => load::run(args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(args),
         #[cfg(feature = "top")]
         Command::Top(args) => top::run(args),
+        #[cfg(feature = "serve")]
         Command::Admin(args) => admin_command::run(args),
         #[cfg(feature = "sim")]
         Command::Sim(args) => sim::run(args),

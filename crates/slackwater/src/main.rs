@@ -1,12 +1,15 @@
 //! The command `slackwater`: parses the command line, runs one sub-command, converts its result
 //! into an exit code.
 
+#[cfg(any(feature = "serve", feature = "top"))]
 mod admin_client;
+#[cfg(feature = "serve")]
 mod admin_command;
 mod agent;
 mod check;
 mod cli;
 mod completions;
+#[cfg(feature = "serve")]
 mod decisions_path;
 #[cfg(feature = "demo")]
 mod demo;
@@ -23,14 +26,18 @@ mod openapi;
 mod output;
 mod process;
 mod ready;
+#[cfg(feature = "serve")]
 mod record;
 #[cfg(feature = "load")]
 mod seed;
+#[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "sim")]
 mod sim;
 mod supervisor;
+#[cfg(any(feature = "serve", feature = "top"))]
 mod terminal;
+#[cfg(any(feature = "serve", feature = "top"))]
 mod text_table;
 #[cfg(feature = "top")]
 mod top;

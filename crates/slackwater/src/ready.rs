@@ -1,8 +1,7 @@
 //! The sub-command `slackwater ready`: queries a running `serve` or `agent` whether it accepts
 //! requests. It is for supervisors that run commands and for images that have no other tool.
 
-use crate::admin_client::cannot_connect;
-use crate::output::print;
+use crate::output::{clean, print};
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_config::Fault;
@@ -66,6 +65,14 @@ fn parse(answer: &str) -> Option<(u16, &str)> {
     let status = answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
     let (_, body) = answer.split_once("\r\n\r\n")?;
     Some((status, body.trim_end()))
+}
+
+/// Returns the error of a sub-command that cannot connect to an admin server.
+pub(crate) fn cannot_connect(authority: &str, error: &io::Error) -> Fault {
+    let error = clean(&error.to_string());
+    Fault::runtime(format!(
+        "cannot connect to {authority}: {error}; start slackwater there, or pass its admin.listen as --admin"
+    ))
 }
 
 #[cfg(test)]

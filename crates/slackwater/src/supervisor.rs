@@ -15,6 +15,7 @@ pub(crate) fn ready(status: &str) {
 }
 
 /// Reports that the configuration is read again. Until the next [`ready`], the supervisor waits.
+#[cfg(feature = "serve")]
 pub(crate) fn reloading() {
     // Only with the time does a supervisor accept this as the answer to its own signal
     // (`Type=notify-reload`).

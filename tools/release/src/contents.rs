@@ -4,12 +4,10 @@ use crate::command::read_text;
 use crate::pages::Pages;
 use crate::source::Source;
 
+/// The unit of an agent.
+pub(crate) const AGENT_UNIT: &str = "slackwater-agent.service";
 /// Units of systemd; they start /usr/local/bin/slackwater.
-pub(crate) const UNITS: [&str; 3] = [
-    "slackwater.service",
-    "slackwater-agent.service",
-    "slackwater.socket",
-];
+pub(crate) const UNITS: [&str; 3] = ["slackwater.service", AGENT_UNIT, "slackwater.socket"];
 
 /// What is known of a binary.
 #[derive(Debug)]

@@ -167,26 +167,39 @@ fn authorities() -> String {
 
 fn config(source: &Source, variant: Variant, target: Target, layer: &str) -> Value {
     let program = format!("/{PROGRAM}");
+    let (ports, arguments) = match variant {
+        Variant::Full => (
+            json!({ "8080/tcp": {} }),
+            ["serve", "--config", "/etc/slackwater/serve.toml"],
+        ),
+        Variant::Agent => (
+            json!({ "8000/tcp": {}, "8000/udp": {} }),
+            ["agent", "--config", "/etc/slackwater/agent.toml"],
+        ),
+    };
     let mut config = platform(target);
     config["created"] = source.timestamp.as_str().into();
     config["config"] = json!({
         "User": USER,
-        "ExposedPorts": { "8080/tcp": {} },
+        "ExposedPorts": ports,
         "Env": [],
         "Entrypoint": [program],
-        "Cmd": ["serve", "--config", "/etc/slackwater/serve.toml"],
+        "Cmd": arguments,
         "WorkingDir": "/",
         "StopSignal": "SIGTERM",
         "Labels": annotations(source),
+    });
+    // An agent has no admin server unless its configuration says so.
+    if variant == Variant::Full {
         // Not of OCI. Docker reads it here; podman only from its own format.
-        "Healthcheck": {
+        config["config"]["Healthcheck"] = json!({
             "Test": ["CMD", program, "ready"],
             "Interval": 5_000_000_000_u64,
             "Timeout": 3_000_000_000_u64,
             "StartPeriod": 5_000_000_000_u64,
             "Retries": 3,
-        },
-    });
+        });
+    }
     config["rootfs"] = json!({ "type": "layers", "diff_ids": [format!("sha256:{layer}")] });
     config["history"] = json!([{
         "created": source.timestamp,
@@ -229,7 +242,7 @@ mod tests {
             licences: "theirs",
         });
         let licences = [("LICENSE-MIT", b"ours".to_vec())];
-        write(&source(), Variant::Slim, &builds, &licences).unwrap()
+        write(&source(), Variant::Agent, &builds, &licences).unwrap()
     }
 
     fn files(tar: impl Read) -> BTreeMap<String, Vec<u8>> {
@@ -271,6 +284,7 @@ mod tests {
             let config = json_of(blob(&files, &manifest["config"]));
             assert_eq!(config["architecture"], target.architecture);
             assert_eq!(config["config"]["User"], "65532:65532");
+            assert_eq!(config["config"]["Cmd"][0], "agent");
             let compressed = blob(&files, &manifest["layers"][0]);
             let mut tar = Vec::new();
             let mut reader = flate2::read::GzDecoder::new(compressed);
@@ -282,7 +296,7 @@ mod tests {
             assert_eq!(layer[program.trim_start_matches('/')], b"program");
             assert_eq!(image.layers[number].1, compressed.len());
             let old = &docker[number];
-            let tag = format!("slackwater-slim:0.1.0-{}", target.architecture);
+            let tag = format!("slackwater-agent:0.1.0-{}", target.architecture);
             assert_eq!(old["RepoTags"], json!([tag]));
             assert_eq!(files[old["Layers"][0].as_str().unwrap()], compressed);
         }

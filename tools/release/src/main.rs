@@ -240,7 +240,7 @@ fn assemble(
             };
             let name = tarball::name(source, variant, build.target.triple);
             progress(&format!("packing {name}"));
-            let tree = tarball::tree(source, &contents)?.below(&name);
+            let tree = tarball::tree(source, variant, &contents)?.below(&name);
             let tar = tree.tar(source.time).and_then(|tar| gzip(&tar));
             let tar = tar.map_err(|error| format!("{name}: {error}"))?;
             output.write(&format!("{name}.tar.gz"), &tar)?;

@@ -1,20 +1,24 @@
 //! The archive for any Linux: the program and what belongs to it, in one folder.
 
 use crate::command::read;
-use crate::contents::{Contents, UNITS, unit};
+use crate::contents::{AGENT_UNIT, Contents, UNITS, unit};
 use crate::pages::SHELLS;
 use crate::source::Source;
 use crate::target::Variant;
 use crate::tree::Tree;
 
 /// Files of the repository, and their names in the archive.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 5] = [
     ("CHANGELOG.md", "CHANGELOG.md"),
     ("LICENSE-APACHE", "LICENSE-APACHE"),
     ("LICENSE-MIT", "LICENSE-MIT"),
     ("README.md", "README.md"),
-    ("deploy/debian/serve.toml", "examples/serve.toml"),
     ("deploy/debian/agent.toml", "examples/agent.toml"),
+];
+
+/// More of them, where the program can serve.
+const FILES_OF_SERVE: [(&str, &str); 3] = [
+    ("deploy/debian/serve.toml", "examples/serve.toml"),
     (
         "deploy/prometheus/rules.yml",
         "examples/prometheus-rules.yml",
@@ -27,13 +31,21 @@ const FILES: [(&str, &str); 8] = [
 /// # Errors
 ///
 /// A file of the repository cannot be read.
-pub(crate) fn tree(source: &Source, contents: &Contents<'_>) -> Result<Tree, String> {
+pub(crate) fn tree(
+    source: &Source,
+    variant: Variant,
+    contents: &Contents<'_>,
+) -> Result<Tree, String> {
+    let (of_serve, units) = match variant {
+        Variant::Full => (&FILES_OF_SERVE[..], &UNITS[..]),
+        Variant::Agent => (&[][..], &[AGENT_UNIT][..]),
+    };
     let mut tree = Tree::default();
     tree.program("slackwater", contents.binary);
-    for (path, name) in FILES {
+    for (path, name) in FILES.iter().chain(of_serve) {
         tree.file(name, read(&source.root.join(path))?);
     }
-    for name in UNITS {
+    for name in units {
         let text = unit(source, name, "/usr/local/bin/slackwater")?;
         tree.file(&format!("systemd/{name}"), text.into_bytes());
     }

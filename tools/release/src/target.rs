@@ -55,19 +55,19 @@ pub(crate) fn host() -> Result<Target, String> {
 pub(crate) enum Variant {
     /// Every feature.
     Full,
-    /// `serve`, `agent`, `admin`, `check` and `ready`, for a sidecar's image.
-    Slim,
+    /// The agent alone, for a sidecar's image.
+    Agent,
 }
 
 impl Variant {
     /// Both.
-    pub(crate) const ALL: [Self; 2] = [Self::Full, Self::Slim];
+    pub(crate) const ALL: [Self; 2] = [Self::Full, Self::Agent];
 
     /// The beginning of the names of its files, and the name of its image.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Full => "slackwater",
-            Self::Slim => "slackwater-slim",
+            Self::Agent => "slackwater-agent",
         }
     }
 
@@ -75,7 +75,7 @@ impl Variant {
     pub(crate) fn features(self) -> &'static [&'static str] {
         match self {
             Self::Full => &[],
-            Self::Slim => &["--no-default-features"],
+            Self::Agent => &["--no-default-features"],
         }
     }
 }

@@ -254,7 +254,7 @@ impl Launch<'_> {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", network::file(self.sandbox)));
         let image = container["image"].as_str().unwrap_or_default();
-        if image.starts_with("slackwater:") {
+        if image.starts_with("slackwater:") || image.starts_with("slackwater-agent:") {
             self.slackwater(&mut command, container, &arguments)?;
         } else {
             let xtask = std::env::current_exe().map_err(|error| format!("xtask: {error}"))?;

@@ -259,7 +259,11 @@ impl AgentConfig {
     }
 
     /// Like [`Self::load`], for a file that has already been read.
-    pub(super) fn load_source(
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors.
+    pub fn load_source(
         source: Option<&Source>,
         flags: &AgentOverrides,
     ) -> Result<LoadedAgent, Mistakes> {

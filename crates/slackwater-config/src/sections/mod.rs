@@ -1,9 +1,9 @@
 //! The configuration: a TOML file, flags, or both, parsed once into valid types.
 //!
-//! The entry points are [`Config::load_over`], [`AgentConfig::load`] and, for a file of either
-//! kind, [`LoadedFile::of`]. Each finds as many mistakes as it can before it gives up. Each mistake
-//! names its place (file, line, column, or the flag), the field, what was wrong and what was
-//! expected. A suspicious but valid setting adds a [`Remark`] beside the configuration.
+//! The entry points are [`Config::load_over`] and [`AgentConfig::load`]. Each finds as many
+//! mistakes as it can before it gives up. Each mistake names its place (file, line, column, or the
+//! flag), the field, what was wrong and what was expected. A suspicious but valid setting adds a
+//! [`Remark`] beside the configuration.
 
 mod address;
 mod admin;
@@ -119,53 +119,15 @@ pub struct Loaded {
     pub policies_unnamed: Vec<String>,
 }
 
-/// A valid configuration of either command.
-#[derive(Clone, Debug)]
-pub enum LoadedFile {
-    /// A configuration of `slackwater serve`.
-    Serve(Box<Loaded>),
-    /// A configuration of `slackwater agent`.
-    Agent(Box<LoadedAgent>),
-}
-
-impl LoadedFile {
-    /// Reads a file's text. The key `to`, which only an agent has, distinguishes the two.
-    ///
-    /// # Errors
-    ///
-    /// Returns every mistake found, in the order of the file.
-    pub fn of(source: &Source, variables: Variables) -> Result<Self, Mistakes> {
-        let is_agents = Reader::new(Some(source), Vec::new())?
-            .section_definition("to")
-            .is_some();
-        if is_agents {
-            AgentConfig::load_source(Some(source), &AgentOverrides::default())
-                .map(|loaded| Self::Agent(Box::new(loaded)))
-        } else {
-            let overrides = Overrides {
-                variables,
-                ..Overrides::default()
-            };
-            Config::load_source(Some(source), &overrides)
-                .map(|loaded| Self::Serve(Box::new(loaded)))
-        }
-    }
-
-    /// Remarks on settings that are valid but probably not meant.
-    pub fn remarks(&self) -> &[Remark] {
-        match self {
-            Self::Serve(loaded) => &loaded.remarks,
-            Self::Agent(loaded) => &loaded.remarks,
-        }
-    }
-
-    /// Returns every key with its value in force, as a file.
-    pub fn to_toml(&self) -> String {
-        match self {
-            Self::Serve(loaded) => loaded.config.to_toml(),
-            Self::Agent(loaded) => loaded.config.to_toml(),
-        }
-    }
+/// Whether a file belongs to `slackwater agent`: only such a file has the key `to`. Any other is of
+/// `slackwater serve`.
+///
+/// # Errors
+///
+/// The text is not TOML.
+pub fn belongs_to_agent(source: &Source) -> Result<bool, Mistakes> {
+    let reader = Reader::new(Some(source), Vec::new())?;
+    Ok(reader.section_definition("to").is_some())
 }
 
 impl Config {
@@ -214,7 +176,12 @@ impl Config {
         Ok(loaded.config)
     }
 
-    fn load_source(source: Option<&Source>, flags: &Overrides) -> Result<Loaded, Mistakes> {
+    /// Like [`Self::load_over`], without overrides set at run time.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors.
+    pub fn load_source(source: Option<&Source>, flags: &Overrides) -> Result<Loaded, Mistakes> {
         Self::load_over(source, flags, &SettingOverrides::default())
     }
 }

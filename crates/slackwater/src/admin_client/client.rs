@@ -3,6 +3,7 @@
 
 use super::address::Address;
 use crate::output::clean;
+use crate::ready::cannot_connect;
 use bytes::Bytes;
 use core::time::Duration;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -58,14 +59,6 @@ fn refusal(status: StatusCode, why: &str) -> String {
     } else {
         format!("it answered {status}: {}", why.trim_end())
     }
-}
-
-/// Returns the error of a sub-command that cannot connect to an admin server.
-pub(crate) fn cannot_connect(authority: &str, error: &io::Error) -> Fault {
-    let error = clean(&error.to_string());
-    Fault::runtime(format!(
-        "cannot connect to {authority}: {error}; start slackwater there, or pass its admin.listen as --admin"
-    ))
 }
 
 impl Failure {

@@ -12,7 +12,7 @@ mod sse;
 mod stream;
 
 pub(crate) use address::Address;
-pub(crate) use client::{Failure, Wanted, answer, cannot_connect};
+pub(crate) use client::{Failure, Wanted, answer};
 #[cfg(feature = "top")]
 pub(crate) use sse::Event;
 #[cfg(feature = "top")]

@@ -47,6 +47,7 @@ impl Upgrade {
 
     /// Returns whether an attempt is running. The successor then works with what it has already
     /// received.
+    #[cfg(feature = "serve")]
     pub(crate) const fn is_under_way(&self) -> bool {
         self.0.is_some()
     }

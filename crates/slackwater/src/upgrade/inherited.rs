@@ -60,6 +60,7 @@ impl OpenSockets for Inherited {
 impl Inherited {
     /// Returns whether there is a predecessor, from which this process takes over with the same
     /// arguments.
+    #[cfg(feature = "serve")]
     pub(crate) const fn is_passed_on(&self) -> bool {
         self.announce.is_some()
     }
@@ -142,6 +143,7 @@ impl Inherited {
     }
 
     /// Takes the predecessor's overrides; `None` if there are none, or no predecessor.
+    #[cfg(feature = "serve")]
     pub(crate) fn overrides(&mut self) -> Option<String> {
         self.overrides.take()
     }

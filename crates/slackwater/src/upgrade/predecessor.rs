@@ -6,11 +6,9 @@ use super::successor::MARK;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
-use rustix::fs::{MemfdFlags, memfd_create};
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -103,10 +101,14 @@ impl Passed {
     /// # Errors
     ///
     /// The system has no descriptor or no memory left.
+    #[cfg(feature = "serve")]
     pub(crate) fn add_overrides(&mut self, text: &str) -> io::Result<()> {
+        use rustix::fs::{MemfdFlags, memfd_create};
+        use std::io::Write as _;
+
         // A file can have any length, unlike a message, and no other process can read it.
         let file = memfd_create("slackwater-overrides", MemfdFlags::CLOEXEC)?;
-        let mut file = File::from(file);
+        let mut file = std::fs::File::from(file);
         file.write_all(text.as_bytes())?;
         self.0.push((Purpose::Overrides, file.into()));
         Ok(())

@@ -15,10 +15,14 @@ const BASE: &str = "listen = \"127.0.0.1:1\"\nreplicas = [\"127.0.0.1:3\"]\n";
 /// The first lines of the mistakes in a file of this text.
 fn mistakes_in(text: &str) -> Vec<String> {
     let source = Source::new("a.toml".into(), text.to_owned());
-    match LoadedFile::of(&source, Variables::default()) {
-        Ok(_) => Vec::new(),
-        Err(mistakes) => mistakes.lines(),
-    }
+    let read = belongs_to_agent(&source).and_then(|is_agents| {
+        if is_agents {
+            AgentConfig::load_source(Some(&source), &AgentOverrides::default()).map(drop)
+        } else {
+            Config::load_source(Some(&source), &Overrides::default()).map(drop)
+        }
+    });
+    read.map_or_else(|mistakes| mistakes.lines(), |()| Vec::new())
 }
 
 /// A file that sets `key` to `value`, as the message recommends.

@@ -1,6 +1,6 @@
-//! The command without the parts that a sidecar's image leaves out: it serves a request over real
-//! sockets, and has exactly the sub-commands of its features. `cargo xtask test` runs this with
-//! `--no-default-features`.
+//! The command with the agent alone, as in a sidecar's image: it carries a request over real
+//! sockets, checks an agent's file, and has exactly the sub-commands of its features. `cargo xtask
+//! test` runs this with `--no-default-features`.
 
 #![expect(clippy::unwrap_used, reason = "tests and their helpers")]
 
@@ -21,29 +21,29 @@ impl Drop for Process {
     }
 }
 
-/// A server that answers one request.
+/// A server that answers requests, and takes connections without one: the agent's checks.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        let (mut client, _) = listener.accept().unwrap();
-        let mut head = BufReader::new(client.try_clone().unwrap()).lines();
-        while !head.next().unwrap().unwrap().is_empty() {}
-        client
-            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")
-            .unwrap();
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let head = BufReader::new(client.try_clone().unwrap()).lines();
+            if head.map_while(Result::ok).any(|line| line.is_empty()) {
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+                client.write_all(answer).unwrap();
+            }
+        }
     });
     address
 }
 
 #[test]
-fn a_request_is_served() {
-    let replica = server().to_string();
-    let serve = ["serve", "--listen", "127.0.0.1:0", "--replicas", &replica];
+fn a_request_is_passed_on() {
+    let server = server().to_string();
     let mut process = Process(
         Command::new(SLACKWATER)
-            .args(serve)
-            .args(["--probe", "none", "--admin", "none", "--workers", "1"])
+            .args(["agent", "--listen", "127.0.0.1:0", "--to", &server])
             .env_remove("RUST_LOG")
             .stderr(Stdio::piped())
             .spawn()
@@ -72,7 +72,8 @@ fn subcommands_match_the_enabled_features() {
     let help = String::from_utf8(help.stdout).unwrap();
     let has = |name: &str| help.lines().any(|line| line.trim_start().starts_with(name));
     for (name, is_built) in [
-        ("serve ", true),
+        ("serve ", cfg!(feature = "serve")),
+        ("admin ", cfg!(feature = "serve")),
         ("agent ", true),
         ("check ", true),
         ("ready", true),
@@ -84,4 +85,35 @@ fn subcommands_match_the_enabled_features() {
     ] {
         assert_eq!(has(name), is_built, "{name}: {help}");
     }
+}
+
+#[test]
+fn a_file_is_checked_if_the_build_can_use_it() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/debian");
+    for (file, is_known) in [
+        ("agent.toml", true),
+        ("serve.toml", cfg!(feature = "serve")),
+    ] {
+        let checked = Command::new(SLACKWATER)
+            .args(["check", file])
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        let told = String::from_utf8(checked.stderr).unwrap();
+        assert_eq!(checked.status.success(), is_known, "{file}: {told}");
+        assert!(
+            is_known || told.contains("which this build leaves out"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_command_of_other_builds_is_not_called_unknown() {
+    let answer = Command::new(SLACKWATER)
+        .args(["serve", "--version"])
+        .output();
+    let told = String::from_utf8(answer.unwrap().stderr).unwrap();
+    let is_left_out = told.contains("this build leaves `slackwater serve` out");
+    assert_eq!(is_left_out, !cfg!(feature = "serve"), "{told}");
 }

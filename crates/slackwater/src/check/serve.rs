@@ -1,57 +1,69 @@
-//! A short summary of a configuration: where clients connect, how requests are balanced and over
-//! which replicas, and which routes there are.
+//! What `slackwater check` says about a configuration of `slackwater serve`: where clients connect,
+//! how requests are balanced and over which replicas, and which routes there are.
 
-use super::plural;
+use super::{Valid, admin, plural, tls};
 use core::fmt::Write as _;
 use http::{Method, StatusCode};
 use slackwater_config::routes::{
     Action, Conditions, HostRule, PathRule, RetryMethods, RetryRules, Route,
 };
 use slackwater_config::toml_reader::values::{show_duration, show_millionths};
+use slackwater_config::toml_reader::{Mistakes, Source};
 use slackwater_config::{
-    AdminSettings, AgentConfig, Config, FleetSource, HealthCheck, HealthSettings, ListenerConfig,
-    ListenerTls, LoadedFile, ProbeHint, ProbeTransport, ReplicaConfig, ServiceConfig, StickyBy,
-    StickySettings, SubsetSettings, Thresholds,
+    ClusterAccess, Config, FleetSource, HealthCheck, HealthSettings, ListenerConfig, Loaded,
+    Overrides, ProbeHint, ProbeTransport, ReplicaConfig, ServiceConfig, StickyBy, StickySettings,
+    SubsetSettings, Thresholds, Variables, read_fleet_file,
 };
 use slackwater_core::policy::Reports;
 
 /// Most replicas and routes that a summary names.
 const NAMED_MAX: usize = 8;
 
+/// Reads a configuration.
+pub(super) fn read(source: &Source, show: bool) -> Result<Valid, Mistakes> {
+    let overrides = Overrides {
+        variables: Variables::of_process(),
+        ..Overrides::default()
+    };
+    let Loaded {
+        config, remarks, ..
+    } = Config::load_source(Some(source), &overrides)?;
+    let fleets = read_fleets(&config)?;
+    let text = if show {
+        config.to_toml()
+    } else {
+        summary(&config, &fleets)
+    };
+    Ok(Valid { remarks, text })
+}
+
+/// Reads the kubeconfig of a configuration whose services follow a cluster. Without one, the access
+/// is that of the pod in which `serve` will run.
+fn read_kubeconfig(config: &Config) -> Result<(), Mistakes> {
+    let file = config.kubernetes.kubeconfig.as_deref();
+    let file = file.filter(|_| config.follows_cluster());
+    file.map_or(Ok(()), |file| ClusterAccess::read(Some(file)).map(drop))
+}
+
+/// Reads the number of replicas in each service's fleet file; `None` for a service without one.
+fn read_fleets(config: &Config) -> Result<Vec<Option<usize>>, Mistakes> {
+    read_kubeconfig(config)?;
+    let own = config.own_addresses();
+    let read = |service: &ServiceConfig| match &service.discovery.source {
+        FleetSource::File(file) => {
+            read_fleet_file(file, service.probe.port, service.replica.tls.as_ref(), &own)
+                .map(|it| Some(it.len()))
+        }
+        FleetSource::List
+        | FleetSource::Dns(_)
+        | FleetSource::Kubernetes(_)
+        | FleetSource::Xds(_) => Ok(None),
+    };
+    config.services.iter().map(read).collect()
+}
+
 /// Returns a few lines that summarize the configuration.
-pub(super) fn summary(loaded: &LoadedFile, fleets: &[Option<usize>]) -> String {
-    match loaded {
-        LoadedFile::Serve(loaded) => summary_of_serve(&loaded.config, fleets),
-        LoadedFile::Agent(loaded) => summary_of_agent(&loaded.config),
-    }
-}
-
-fn summary_of_agent(config: &AgentConfig) -> String {
-    let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
-    let listen = listen.join(", ");
-    let tls = config.tls.as_ref().map_or_else(String::new, tls);
-    let signed = config.probe_key.as_ref().map_or("", |_| ", signed,");
-    let probes =
-        (config.probe_listen).map_or_else(|| listen.clone(), |address| address.to_string());
-    format!(
-        "  agent before {} over {}, workers {}, listening at {listen}{tls}\n  \
-         probes by udp{signed} at {probes}, by http at {}\n  {}\n",
-        config.to,
-        (config.replica.protocol).as_str(config.replica.tls.is_some()),
-        config.workers,
-        config.probe_path,
-        admin(&config.admin),
-    )
-}
-
-fn admin(settings: &AdminSettings) -> String {
-    settings.listen.map_or_else(
-        || "no status or metrics: admin.listen is \"none\"".to_owned(),
-        |address| format!("status and metrics at http://{address}/"),
-    )
-}
-
-fn summary_of_serve(config: &Config, fleets: &[Option<usize>]) -> String {
+fn summary(config: &Config, fleets: &[Option<usize>]) -> String {
     let mut text = String::new();
     let listen: Vec<_> = config.listeners.iter().map(listener).collect();
     // Writing to a string does not fail.
@@ -75,19 +87,6 @@ fn summary_of_serve(config: &Config, fleets: &[Option<usize>]) -> String {
 fn listener(listener: &ListenerConfig) -> String {
     let tls = listener.tls.as_ref().map_or_else(String::new, tls);
     format!("{}{tls}", listener.address)
-}
-
-fn tls(tls: &ListenerTls) -> String {
-    let server = &tls.server;
-    let count = server.certificates.len();
-    let protocols: Vec<_> = server.protocols.iter().map(|it| it.as_str()).collect();
-    let clients = match &server.clients {
-        None => "",
-        Some(clients) if clients.required => ", client certificates required",
-        Some(_) => ", client certificates optional",
-    };
-    let (plural, protocols) = (plural(count), protocols.join(" and "));
-    format!(" (TLS: {count} certificate{plural}, {protocols}{clients})")
 }
 
 fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String {
