@@ -12,16 +12,19 @@ pub(crate) use writer::lost_lines;
 
 use core::fmt;
 use slackwater_config::Fault;
-use slackwater_config::{LogFormat, LogSettings};
+use slackwater_config::{LogFormat, LogLevel, LogSettings};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The running log. Dropping it waits for the last lines, at most for a second.
 #[derive(Debug)]
@@ -40,22 +43,23 @@ impl Drop for Logging {
 /// The system has no thread left.
 pub(crate) fn log_to_stderr(settings: &LogSettings) -> Result<Logging, Fault> {
     writer::start().map_err(|error| Fault::runtime(format!("no thread for the log: {error}")))?;
-    let asked = std::env::var_os(EnvFilter::DEFAULT_ENV).filter(|asked| !asked.is_empty());
-    // The HTTP/2 library warns about single frames of clients, which could flood the log with them.
-    let level = || EnvFilter::new(format!("{},h2=error", settings.level.as_str()));
-    let (filter, wrong) = match EnvFilter::try_from_default_env() {
-        Ok(filter) if asked.is_some() => (filter, None),
-        Ok(_) => (level(), None),
-        Err(error) => (level(), asked.map(|_| error)),
+    let asked = std::env::var_os("RUST_LOG").filter(|asked| !asked.is_empty());
+    let asked = asked.map(|asked| asked.to_string_lossy().parse::<Targets>());
+    let (filter, wrong) = match asked.transpose() {
+        Ok(asked) => (asked.unwrap_or_else(|| of_level(settings.level)), None),
+        Err(error) => (of_level(settings.level), Some(error)),
     };
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(|| writer::ToLines);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| writer::ToLines);
+    let registry = tracing_subscriber::registry().with(filter);
     // An error means that a logger is installed already, which is fine.
     let _ = match settings.format {
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-        LogFormat::Text if is_journal() => builder.event_format(ForJournal::new()).try_init(),
-        LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).try_init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+        LogFormat::Text if is_journal() => registry
+            .with(lines.event_format(ForJournal::new()))
+            .try_init(),
+        LogFormat::Text => registry
+            .with(lines.with_ansi(io::stderr().is_terminal()))
+            .try_init(),
     };
     if let Some(error) = wrong {
         tracing::warn!(
@@ -65,6 +69,21 @@ pub(crate) fn log_to_stderr(settings: &LogSettings) -> Result<Logging, Fault> {
         );
     }
     Ok(Logging(()))
+}
+
+/// What the configuration's level logs.
+fn of_level(level: LogLevel) -> Targets {
+    let level = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    // The HTTP/2 library warns about single frames of clients, which could flood the log with them.
+    Targets::new()
+        .with_default(level)
+        .with_target("h2", LevelFilter::ERROR)
 }
 
 /// Returns whether standard error is a stream of systemd's journal.

@@ -79,7 +79,9 @@ pub use health::{HealthCheck, HealthSettings, Thresholds};
 pub use hedge::HedgingSettings;
 pub use key::{KeyRouting, KeySeed, KeySource};
 pub use kubernetes::{KubernetesService, KubernetesSettings, PodPort, Topology};
-pub use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
+pub use log::{
+    AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogLevel, LogSettings,
+};
 pub use model::{
     Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,
 };
