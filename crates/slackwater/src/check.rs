@@ -28,7 +28,7 @@ use crate::output::print;
 use crate::sim;
 #[cfg(feature = "serve")]
 use slackwater_config::json_schema;
-use slackwater_config::toml_reader::{Mistake, Mistakes, Place, Remark, Source};
+use slackwater_config::toml_reader::{Mistakes, Remark, Source};
 use slackwater_config::{AdminSettings, Fault, ListenerTls, agent_json_schema, belongs_to_agent};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -153,6 +153,8 @@ fn print_error(text: &str) {
 /// A mistake about a whole file.
 #[cfg(any(feature = "sim", not(feature = "serve")))]
 fn of_whole(file: &Path, message: &str) -> Mistakes {
+    use slackwater_config::toml_reader::{Mistake, Place};
+
     Mistakes::new(vec![Mistake {
         place: Place::File(file.to_owned()),
         field: String::new(),
