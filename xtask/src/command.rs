@@ -17,14 +17,31 @@ pub(crate) fn build_slackwater(
     build("slackwater", profile, variables)
 }
 
+/// Builds slackwater as it is in a sidecar's image, in a folder of its own.
+pub(crate) fn build_agent(profile: &str) -> Result<PathBuf, String> {
+    let folder = root().join("target/agent-alone").display().to_string();
+    let options = ["--no-default-features", "--target-dir", &folder];
+    build_with("slackwater", profile, &options, &[])
+}
+
 /// Builds the executable of a package, and returns its path.
 pub(crate) fn build(
     package: &str,
     profile: &str,
     variables: &[(&str, &str)],
 ) -> Result<PathBuf, String> {
+    build_with(package, profile, &[], variables)
+}
+
+fn build_with(
+    package: &str,
+    profile: &str,
+    options: &[&str],
+    variables: &[(&str, &str)],
+) -> Result<PathBuf, String> {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--profile", profile, "--package", package])
+        .args(options)
         .args(["--quiet", "--message-format", "json"])
         .envs(variables.iter().copied())
         .current_dir(root())

@@ -22,13 +22,13 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
         &[],
     ),
     ("test --workspace --quiet", &[]),
-    // The features in a sidecar's image: without simulator, dashboard, load generator and terminal.
+    // A sidecar's image has the agent alone.
     (
         "clippy --package slackwater --no-default-features --quiet -- -D warnings",
         &[],
     ),
     (
-        "test --package slackwater --no-default-features --test agent_alone --quiet",
+        "test --package slackwater --no-default-features --bins --test agent_alone --quiet",
         &[],
     ),
     (

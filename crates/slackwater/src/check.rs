@@ -17,8 +17,7 @@ mod serve {
     pub(super) fn read(source: &Source, _: bool) -> Result<Valid, Mistakes> {
         Err(of_whole(
             source.file(),
-            "has no key \"to\", so it is of `slackwater serve`, which this build leaves out; check \
-             it with the program that will serve",
+            "has no key \"to\", which an agent's file needs; this build checks no others",
         ))
     }
 }
@@ -33,6 +32,17 @@ use slackwater_config::{AdminSettings, Fault, ListenerTls, agent_json_schema, be
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+#[cfg(not(feature = "serve"))]
+const EXAMPLES: &str = "\
+Examples:
+  slackwater check agent.toml
+  slackwater check --show agent.toml          every key with its value, defaults included
+  slackwater check --schema agent             a JSON Schema, for editors that complete keys
+
+As at a start, host names are resolved and key files are read. No socket is opened.
+Exit codes: 0 all files are valid (notes and warnings do not count), 2 at least one has a mistake.";
+
+#[cfg(feature = "serve")]
 const EXAMPLES: &str = "\
 Examples:
   slackwater check slackwater.toml

@@ -13,13 +13,14 @@ pub(crate) use writer::lost_lines;
 use core::fmt;
 use slackwater_config::Fault;
 use slackwater_config::{LogFormat, LogLevel, LogSettings};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -44,7 +45,7 @@ impl Drop for Logging {
 pub(crate) fn log_to_stderr(settings: &LogSettings) -> Result<Logging, Fault> {
     writer::start().map_err(|error| Fault::runtime(format!("no thread for the log: {error}")))?;
     let asked = std::env::var_os("RUST_LOG").filter(|asked| !asked.is_empty());
-    let asked = asked.map(|asked| asked.to_string_lossy().parse::<Targets>());
+    let asked = asked.map(|asked| asked_for(&asked));
     let (filter, wrong) = match asked.transpose() {
         Ok(asked) => (asked.unwrap_or_else(|| of_level(settings.level)), None),
         Err(error) => (of_level(settings.level), Some(error)),
@@ -69,6 +70,20 @@ pub(crate) fn log_to_stderr(settings: &LogSettings) -> Result<Logging, Fault> {
         );
     }
     Ok(Logging(()))
+}
+
+/// What the value of `RUST_LOG` logs: levels, and modules with or without a level.
+fn asked_for(text: &OsStr) -> Result<Targets, String> {
+    let text = text.to_str().ok_or("it is not UTF-8")?;
+    let items = text.split(',').map(str::trim);
+    let items: Vec<_> = items.filter(|item| !item.is_empty()).collect();
+    // The library takes anything else for the name of a module, which then nothing has.
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "_:-=".contains(c);
+    match items.iter().find(|item| !item.chars().all(is_known)) {
+        Some(item) => Err(format!("{item:?} is neither a level nor a module")),
+        None if items.is_empty() => Err("it names nothing".to_owned()),
+        None => (items.join(",").parse()).map_err(|error: ParseError| error.to_string()),
+    }
 }
 
 /// What the configuration's level logs.
@@ -133,5 +148,48 @@ const fn priority(level: Level) -> u8 {
         Level::WARN => 4,
         Level::INFO => 6,
         _ => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn a_level_is_for_all_modules_but_http2() {
+        let filter = of_level(LogLevel::Info);
+        assert!(filter.would_enable("slackwater::serve", &Level::INFO));
+        assert!(!filter.would_enable("slackwater::serve", &Level::DEBUG));
+        assert!(filter.would_enable("h2::proto", &Level::ERROR));
+        assert!(!filter.would_enable("h2::proto", &Level::WARN));
+    }
+
+    #[test]
+    fn the_variable_names_levels_and_modules() {
+        for text in ["warn,slackwater=debug", " warn , slackwater=debug,,"] {
+            let filter = asked_for(OsStr::new(text)).expect(text);
+            assert!(filter.would_enable("slackwater::serve", &Level::DEBUG));
+            assert!(!filter.would_enable("slackwater::serve", &Level::TRACE));
+            assert!(filter.would_enable("rustls", &Level::WARN));
+            assert!(!filter.would_enable("rustls", &Level::INFO));
+        }
+    }
+
+    #[test]
+    fn a_variable_that_would_log_nothing_is_a_mistake() {
+        let not_text = OsStr::from_bytes(b"debug\xff");
+        for (text, why) in [
+            (not_text, "it is not UTF-8"),
+            (OsStr::new(" , "), "it names nothing"),
+            (
+                OsStr::new("slack water=debug"),
+                "is neither a level nor a module",
+            ),
+            (OsStr::new("slackwater=loud"), "expected one of"),
+        ] {
+            let error = asked_for(text).expect_err(why);
+            assert!(error.contains(why), "{error}");
+        }
     }
 }

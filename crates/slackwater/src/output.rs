@@ -1,4 +1,4 @@
-//! Text on standard output.
+//! Text on standard output, and text from other machines.
 //!
 //! A reader that has read enough (`slackwater check f | head -1`) closes the pipe, which is no
 //! failure. Any other error is one: a full disk must not look like a success.
@@ -35,6 +35,14 @@ pub(crate) fn clean(text: &str) -> String {
         }
     };
     text.chars().map(printable).collect()
+}
+
+/// Returns the error of a sub-command that cannot connect to an admin server.
+pub(crate) fn cannot_connect(authority: &str, error: &io::Error) -> Fault {
+    let error = clean(&error.to_string());
+    Fault::runtime(format!(
+        "cannot connect to {authority}: {error}; start slackwater there, or pass its admin.listen as --admin"
+    ))
 }
 
 #[cfg(test)]

@@ -1,13 +1,28 @@
 //! The sub-command `slackwater ready`: queries a running `serve` or `agent` whether it accepts
 //! requests. It is for supervisors that run commands and for images that have no other tool.
 
-use crate::output::{clean, print};
+use crate::output::{cannot_connect, print};
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_config::Fault;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
+/// The default of `serve`. An agent has none; this is what all our examples give it.
+const ADMIN: &str = if cfg!(feature = "serve") {
+    "127.0.0.1:9900"
+} else {
+    "127.0.0.1:9901"
+};
+
+#[cfg(not(feature = "serve"))]
+const EXAMPLES: &str = "\
+Examples:
+  slackwater ready                            queries an agent with --admin 127.0.0.1:9901
+
+Exit codes: 0 it accepts requests, 1 it does not: it starts, it stops, or it does not answer.";
+
+#[cfg(feature = "serve")]
 const EXAMPLES: &str = "\
 Examples:
   slackwater ready                            queries 127.0.0.1:9900, the default of serve
@@ -23,7 +38,7 @@ const ANSWER_BYTES_MAX: u64 = 16 << 10;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Admin address: admin.listen of a serve or agent
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9900")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN)]
     admin: SocketAddr,
     /// Timeout of the answer, in seconds
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
@@ -65,14 +80,6 @@ fn parse(answer: &str) -> Option<(u16, &str)> {
     let status = answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
     let (_, body) = answer.split_once("\r\n\r\n")?;
     Some((status, body.trim_end()))
-}
-
-/// Returns the error of a sub-command that cannot connect to an admin server.
-pub(crate) fn cannot_connect(authority: &str, error: &io::Error) -> Fault {
-    let error = clean(&error.to_string());
-    Fault::runtime(format!(
-        "cannot connect to {authority}: {error}; start slackwater there, or pass its admin.listen as --admin"
-    ))
 }
 
 #[cfg(test)]

@@ -44,19 +44,33 @@ fn a_request_is_passed_on() {
     let mut process = Process(
         Command::new(SLACKWATER)
             .args(["agent", "--listen", "127.0.0.1:0", "--to", &server])
+            .args(["--admin", "127.0.0.1:0"])
             .env_remove("RUST_LOG")
             .stderr(Stdio::piped())
             .spawn()
             .unwrap(),
     );
     let mut log = BufReader::new(process.0.stderr.take().unwrap()).lines();
-    let address = log.find_map(|line| {
-        let line = line.unwrap();
-        let (_, rest) = line.split_once(" serving ")?;
-        let address = rest.split_once("address=")?.1;
-        address.split(' ').next()?.parse::<SocketAddr>().ok()
-    });
-    let mut client = TcpStream::connect(address.unwrap()).unwrap();
+    let mut address_after = |what: &str| {
+        let address = log.find_map(|line| {
+            let line = line.unwrap();
+            let (_, rest) = line.split_once(what)?;
+            let address = rest.split_once("address=")?.1;
+            address.split(' ').next()?.parse::<SocketAddr>().ok()
+        });
+        address.unwrap()
+    };
+    // In the order in which they are logged.
+    let admin = address_after(" status and metrics ");
+    let address = address_after(" serving ");
+    // The probe of a pod: it is `serving` once the line above is logged.
+    let ready = |admin: SocketAddr| {
+        let admin = format!("--admin={admin}");
+        let asked = Command::new(SLACKWATER).args(["ready", &admin]).status();
+        asked.unwrap().code()
+    };
+    assert_eq!(ready(admin), Some(0));
+    let mut client = TcpStream::connect(address).unwrap();
     client
         .write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
         .unwrap();
@@ -64,6 +78,8 @@ fn a_request_is_passed_on() {
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
+    drop(process);
+    assert_eq!(ready(admin), Some(1), "it has ended");
 }
 
 #[test]
@@ -102,7 +118,7 @@ fn a_file_is_checked_if_the_build_can_use_it() {
         let told = String::from_utf8(checked.stderr).unwrap();
         assert_eq!(checked.status.success(), is_known, "{file}: {told}");
         assert!(
-            is_known || told.contains("which this build leaves out"),
+            is_known || told.contains("which an agent's file needs"),
             "{told}"
         );
     }

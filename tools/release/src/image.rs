@@ -284,7 +284,6 @@ mod tests {
             let config = json_of(blob(&files, &manifest["config"]));
             assert_eq!(config["architecture"], target.architecture);
             assert_eq!(config["config"]["User"], "65532:65532");
-            assert_eq!(config["config"]["Cmd"][0], "agent");
             let compressed = blob(&files, &manifest["layers"][0]);
             let mut tar = Vec::new();
             let mut reader = flate2::read::GzDecoder::new(compressed);
@@ -304,6 +303,21 @@ mod tests {
 
     fn files_of(image: &Image) -> BTreeMap<String, Vec<u8>> {
         files(&image.archive[..])
+    }
+
+    #[test]
+    fn an_image_runs_what_it_is_for() {
+        let config = |variant| config(&source(), variant, TARGETS[0], "0")["config"].clone();
+        let (full, agent) = (config(Variant::Full), config(Variant::Agent));
+        assert_eq!(full["Cmd"][0], "serve");
+        assert_eq!(full["ExposedPorts"], json!({ "8080/tcp": {} }));
+        assert_eq!(full["Healthcheck"]["Test"][2], "ready");
+        assert_eq!(agent["Cmd"][0], "agent");
+        assert_eq!(
+            agent["ExposedPorts"],
+            json!({ "8000/tcp": {}, "8000/udp": {} })
+        );
+        assert_eq!(agent["Healthcheck"], Value::Null, "it has no admin server");
     }
 
     #[test]

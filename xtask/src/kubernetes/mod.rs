@@ -19,7 +19,7 @@ mod site;
 mod tools;
 mod volumes;
 
-use crate::command::build_slackwater;
+use crate::command::{build_agent, build_slackwater};
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
@@ -54,9 +54,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     if options.extent == Extent::Charts {
         return Ok(());
     }
-    let slackwater = match &options.slackwater {
-        Some(file) => file.clone(),
-        None => build_slackwater("dev", &[])?,
+    let (slackwater, agent) = match &options.slackwater {
+        Some(file) => (file.clone(), file.clone()),
+        None => (build_slackwater("dev", &[])?, build_agent("dev")?),
     };
     // Before any thread starts, because only this one and what it starts later enters it.
     network::enter()?;
@@ -73,7 +73,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         (options.cases()).partition(|case| !matches!(case.run, Run::OnOldEtcd(_)));
     if !on_new.is_empty() {
         let site = folder.path.join("site");
-        let mut site = Site::start(programs, &tools, &charts, &tools.path("etcd"), site)?;
+        let mut site = Site::start(
+            (programs, &agent),
+            &tools,
+            &charts,
+            &tools.path("etcd"),
+            site,
+        )?;
         if options.short {
             site.outage = SHORT_OUTAGE;
         }
@@ -96,7 +102,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             ),
             Some(etcd) => {
                 let site = folder.path.join("site-old");
-                let site = Site::start(programs, &tools, &charts, etcd, site);
+                let site = Site::start((programs, &agent), &tools, &charts, etcd, site);
                 match site.and_then(|site| site.install().map(|()| site)) {
                     Ok(mut site) => play(case, &mut site, &mut report),
                     Err(why) => report.add(case.name, case.expects, Err(why)),

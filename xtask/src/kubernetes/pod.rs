@@ -1,4 +1,4 @@
-//! A pod whose containers are processes in its network namespace. Those with Slackwater's image run
+//! A pod whose containers are processes in its network namespace. Those with an image of ours run
 //! it as a container would; every other container is a replica that listens at the port of its
 //! argument `--listen`.
 //!
@@ -28,7 +28,10 @@ const CONTAINER: &str = include_str!("container.sh");
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
     pub(super) processes: Processes,
+    /// The program in the image `slackwater`.
     pub(super) slackwater: PathBuf,
+    /// The program in the image `slackwater-agent`.
+    pub(super) agent: PathBuf,
     pub(super) folder: PathBuf,
 }
 
@@ -254,8 +257,13 @@ impl Launch<'_> {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", network::file(self.sandbox)));
         let image = container["image"].as_str().unwrap_or_default();
-        if image.starts_with("slackwater:") || image.starts_with("slackwater-agent:") {
-            self.slackwater(&mut command, container, &arguments)?;
+        let program = match image.split(':').next() {
+            Some("slackwater") => Some(&self.runtime.slackwater),
+            Some("slackwater-agent") => Some(&self.runtime.agent),
+            _ => None,
+        };
+        if let Some(program) = program {
+            self.slackwater(&mut command, program, container, &arguments)?;
         } else {
             let xtask = std::env::current_exe().map_err(|error| format!("xtask: {error}"))?;
             let port = arguments
@@ -286,10 +294,11 @@ impl Launch<'_> {
         })
     }
 
-    /// Completes the command of a container with Slackwater's image.
+    /// Completes the command of a container with an image of Slackwater's.
     fn slackwater(
         &self,
         command: &mut Command,
+        program: &Path,
         container: &Value,
         arguments: &[String],
     ) -> Result<(), String> {
@@ -314,10 +323,7 @@ impl Launch<'_> {
         fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
         command.args(["unshare", "--mount", "--propagation", "private"]);
         command.args(["sh", "-e", "-c", CONTAINER, "sh"]);
-        command
-            .arg(root)
-            .arg(&self.runtime.slackwater)
-            .arg(user.to_string());
+        command.arg(root).arg(program).arg(user.to_string());
         for mount in container["volumeMounts"].as_array().into_iter().flatten() {
             let volume = self
                 .volumes

@@ -53,7 +53,7 @@ pub(super) struct Site<'a> {
 impl<'a> Site<'a> {
     /// Starts a control plane, installs both charts, and waits until requests can be served.
     pub(super) fn start(
-        programs: Programs<'a>,
+        (programs, agent): (Programs<'a>, &Path),
         tools: &Tools,
         charts: &'a Charts,
         etcd: &Path,
@@ -61,11 +61,13 @@ impl<'a> Site<'a> {
     ) -> Result<Self, String> {
         fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let cluster = Cluster::start(programs.processes, tools, etcd, folder.join("cluster"))?;
-        let slackwater = fs::canonicalize(programs.slackwater)
-            .map_err(|error| format!("{}: {error}", programs.slackwater.display()))?;
+        let whole = |program: &Path| {
+            fs::canonicalize(program).map_err(|error| format!("{}: {error}", program.display()))
+        };
         let runtime = Runtime {
             processes: programs.processes.clone(),
-            slackwater,
+            slackwater: whole(programs.slackwater)?,
+            agent: whole(agent)?,
             folder: folder.join("pods"),
         };
         let kubelet = Kubelet::start(&cluster.api, runtime, cluster.authority.clone())?;

@@ -2,8 +2,7 @@
 //! has a size limit.
 
 use super::address::Address;
-use crate::output::clean;
-use crate::ready::cannot_connect;
+use crate::output::{cannot_connect, clean};
 use bytes::Bytes;
 use core::time::Duration;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
