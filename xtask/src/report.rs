@@ -4,6 +4,7 @@
 use crate::output::say;
 use crate::provenance::{commit, date, machine};
 use core::fmt::Write as _;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -54,7 +55,10 @@ impl Page<'_> {
     pub(crate) fn head(&self, outcome: &str) -> String {
         let chore = ["cargo", "xtask", self.chore];
         let command = chore.iter().chain(self.arguments);
-        let command = command.copied().collect::<Vec<_>>().join(" ");
+        let command = command
+            .map(|word| shown(word))
+            .collect::<Vec<_>>()
+            .join(" ");
         let mut text = format!(
             "# {}\n\n{}\n\n- Command: `{command}`\n- Outcome: {outcome}\n- Commit: {}\n- Date: {}\n- Machine: {}\n",
             self.title,
@@ -69,6 +73,13 @@ impl Page<'_> {
         }
         text
     }
+}
+
+/// A word of a command. Where a program is on a machine says nothing to readers elsewhere.
+fn shown(word: &str) -> &str {
+    let path = Path::new(word);
+    let name = path.file_name().and_then(OsStr::to_str);
+    name.filter(|_| path.is_absolute()).unwrap_or(word)
 }
 
 /// Checks and their results, in order.
@@ -144,7 +155,7 @@ mod tests {
             title: "A page",
             about: "What it is.",
             chore: "nothing",
-            arguments: &["--much"],
+            arguments: &["--much", "--with", "/home/me/bin/tool"],
             tools: String::new(),
         };
         let mut report = Report::default();
@@ -153,7 +164,7 @@ mod tests {
         assert_eq!(report.finish(&page, None), Ok(()));
         let text = report.text(&page);
         assert!(
-            text.contains("- Command: `cargo xtask nothing --much`\n"),
+            text.contains("- Command: `cargo xtask nothing --much --with tool`\n"),
             "{text}"
         );
         assert!(
