@@ -75,6 +75,8 @@ mod tests {
             #[cfg(feature = "serve")]
             ("serve", "probe", "udp"),
             #[cfg(feature = "serve")]
+            ("serve", "log_level", "debug"),
+            #[cfg(feature = "serve")]
             ("serve", "log_format", "json"),
             ("agent", "log_level", "debug"),
             ("agent", "protocol", "h2c"),
@@ -85,6 +87,8 @@ mod tests {
                 "{command} {flag}: {values:?}"
             );
         }
+        #[cfg(feature = "serve")]
+        assert!(values(&["serve"], "listen").is_empty());
         assert!(values(&["agent"], "listen").is_empty());
     }
 

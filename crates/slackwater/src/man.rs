@@ -77,18 +77,22 @@ mod tests {
                     .expect("a name")
             })
             .collect();
-        let page = |name| fs::read_to_string(folder.join("man1").join(name)).expect("a page");
-        let agent = page("slackwater-agent.1");
-        #[cfg(feature = "serve")]
-        let drain = page("slackwater-admin-drain.1");
+        let page = |name: &str| fs::read_to_string(folder.join("man1").join(name)).expect("a page");
+        let version = concat!("\"slackwater ", env!("CARGO_PKG_VERSION"), "\"");
+        for (name, flag) in [
+            ("slackwater-agent", "listen"),
+            #[cfg(feature = "serve")]
+            ("slackwater-serve", "listen"),
+            #[cfg(feature = "serve")]
+            ("slackwater-admin-drain", "wait"),
+        ] {
+            let page = page(&format!("{name}.1"));
+            assert!(page.starts_with(".ie"), "{page}");
+            assert!(page.contains(&format!(".TH {name} 1")), "{page}");
+            assert!(page.contains(version), "{page}");
+            assert!(page.contains(&format!("\\fB\\-\\-{flag}\\fR")), "{page}");
+        }
         fs::remove_dir_all(&folder).expect("its own folder");
         assert_eq!(found, expected);
-        let version = concat!("\"slackwater ", env!("CARGO_PKG_VERSION"), "\"");
-        assert!(agent.starts_with(".ie"), "{agent}");
-        assert!(agent.contains(".TH slackwater-agent 1"), "{agent}");
-        assert!(agent.contains(version), "{agent}");
-        assert!(agent.contains("\\fB\\-\\-listen\\fR"), "{agent}");
-        #[cfg(feature = "serve")]
-        assert!(drain.contains("\\fB\\-\\-wait\\fR"), "{drain}");
     }
 }

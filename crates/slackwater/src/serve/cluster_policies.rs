@@ -329,7 +329,7 @@ fn log_choices(choices: &Choices, set: &SettingOverrides, config: &Config) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slackwater_config::PolicyCluster;
+    use crate::serve::refusals::tests::refusal;
 
     #[test]
     fn the_wait_between_changes_grows_while_they_come_and_shrinks_after_quiet() {
@@ -346,17 +346,11 @@ mod tests {
         now = pace.next_at + PACE_MAX;
         assert_eq!(Pace::after(Some(pace), now).wait, PACE_MIN);
     }
+
     #[tokio::test(start_paused = true)]
     async fn a_refused_policy_is_tried_again_after_a_minute() {
-        let keys = [("policy".to_owned(), "\"a\"".to_owned())];
-        let chosen = ChosenPolicy {
-            policy: Arc::new(ClusterPolicy::restored(keys)),
-            by: PolicyCluster::default(),
-            since: SystemTime::UNIX_EPOCH,
-        };
-        let why = "needs probes".to_owned();
         let mut policies = ClusterPolicies::default();
-        policies.refuse(&[("web".to_owned(), Refusal { chosen, why })]);
+        policies.refuse(&[("web".to_owned(), refusal("\"a\"", "needs probes", 1))]);
         let (now, set) = (Instant::now(), SettingOverrides::default());
         policies.changed(&[], &set).await;
         assert_eq!(now.elapsed(), Duration::from_mins(1));

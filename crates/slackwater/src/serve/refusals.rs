@@ -87,14 +87,15 @@ impl Refusals {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use core::time::Duration;
     use slackwater_config::{ClusterPolicy, PolicyCluster};
     use std::sync::Arc;
     use std::time::UNIX_EPOCH;
 
-    fn refusal(policy: &str, why: &str, at: u64) -> Refusal {
+    /// A policy of this name that is refused since `at`, in milliseconds.
+    pub(in super::super) fn refusal(policy: &str, why: &str, at: u64) -> Refusal {
         let keys = [("policy".to_owned(), policy.to_owned())];
         Refusal {
             chosen: ChosenPolicy {
