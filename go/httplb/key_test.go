@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/slackwater/slackwater/go/internal/vectors"
 	"github.com/slackwater/slackwater/go/keys"
@@ -88,8 +89,17 @@ func TestRequestsWithAKeyGoToTheHomeThatTheProxyHas(t *testing.T) {
 	}
 }
 
+// In virtual time, so that all replicas are equally fast.
 func TestRequestsWithoutAKeyGoAnywhere(t *testing.T) {
+	synctest.Test(t, requestsWithoutAKeyGoAnywhere)
+}
+
+func requestsWithoutAKeyGoAnywhere(t *testing.T) {
 	transport, base, _, _ := keyed(t)
+	transport.options.base = roundTripper(func(request *http.Request) (*http.Response, error) {
+		time.Sleep(time.Millisecond)
+		return base.RoundTrip(request)
+	})
 	for range 60 {
 		send(t, transport, requestOf(t, t.Context(), ""))
 	}

@@ -1,6 +1,9 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestNothingIsAllocatedInSteadyState checks a query with its probes, their answers and its end. A
 // synchronous round is allocated, and nothing else.
@@ -20,6 +23,24 @@ func TestNothingIsAllocatedInSteadyState(t *testing.T) {
 				t.Errorf("%s with %d replicas: %v allocations", name, replicas, found)
 			}
 		}
+	}
+}
+
+// TestNothingIsAllocatedWhileFewReportsCome checks a choice that also compares further reports, and
+// draws among equals.
+func TestNothingIsAllocatedWhileFewReportsCome(t *testing.T) {
+	settings := DefaultSettings()
+	settings.Prequal.ProbeRate = One
+	d := newDriver(t, Default, settings, 40)
+	d.answer = func(_ int, report *LoadReport) { report.RIF, report.Latency = 1, time.Millisecond }
+	for range 400 {
+		d.serve(t)
+	}
+	if few := d.policy.(*probed).kept.(*latest).further.few; !few {
+		t.Error("enough reports come")
+	}
+	if found := testing.AllocsPerRun(1_000, func() { d.serve(t) }); found > 0 {
+		t.Errorf("%v allocations", found)
 	}
 }
 

@@ -18,4 +18,6 @@ func (o *OwnTracker) Finish(now Instant, arrival OwnArrival, outcome Outcome) {
 	o.tracker.finish(now, arrival.arrival, endOf(outcome))
 }
 
+func (o *OwnTracker) RIFTimeNS(now Instant) uint64 { return o.tracker.rifTimeNS(now) }
+
 func (o *OwnTracker) Latency(now Instant) time.Duration { return duration(o.tracker.latencyNS(now)) }

@@ -15,21 +15,24 @@ import (
 // pick: RIF is what others had in flight when it reported, plus what this client has now, so that
 // queries that have ended no longer count.
 //
-// An unprobed replica has no report. Among such replicas, what this client has in flight decides.
-// Against the others, each counts with a load that was drawn from their reports: if all are alike,
-// the lowest of all is found among the unprobed as often as there are of them. So a few unprobed
-// replicas take nothing from what the others report, and where all are unprobed only the client's
-// own counts decide.
+// An unprobed replica has no report. It counts with an estimate that has the spread of reports: if
+// all are alike, the lowest of all is found among the unprobed as often as there are of them. So a
+// few unprobed replicas take nothing from what the others report, and where all are unprobed only
+// the client's own counts decide.
+//
+// Only the newest reports are compared, and some further ones while few come.
 type latest struct {
 	rule        expectedDelay
 	rows        latestRows
 	reportAgeNS uint64
 	// expiredBefore is the time since which reports were fresh at the last choice.
 	expiredBefore Instant
-	// own is what this client has in flight at a replica, in 1/1024, by recent reports.
+	// own is what this client has in flight at a replica, in 1/1024, by recent reports. It is only
+	// noted while a replica is unprobed.
 	own recentValues
 	// carried are reports that come with responses.
 	carried reportYield
+	further further
 }
 
 func newShortestExpectedDelay(settings *Settings) Policy {
@@ -60,25 +63,41 @@ func (l *latest) freshSince(now Instant) Instant {
 	return (now - Instant(l.reportAgeNS)).plus(1)
 }
 
-// candidates returns the reports to choose from: the newest. For a query that may go to a few
-// replicas only, their reports, however many are newer.
+// candidates returns the reports to choose from: the newest, and the further ones. For a query that
+// may go to a few replicas only, their reports, however many are newer.
 func (l *latest) candidates(query *Query) iter.Seq[*row] {
 	return func(yield func(*row) bool) {
-		if len(query.Among) == 0 {
-			rows := l.rows.newest()
-			for index := range rows {
-				if query.Allows(rows[index].replica) && !yield(&rows[index]) {
-					return
-				}
-			}
-			return
-		}
-		for _, replica := range query.Among {
-			if row := l.fresh(replica); row != nil && query.Allows(replica) && !yield(row) {
+		for nth := range l.candidatesMax(query) {
+			if row := l.candidate(query, nth); row != nil && query.Allows(row.replica) && !yield(row) {
 				return
 			}
 		}
 	}
+}
+
+// candidatesMax returns the number of candidates if all are fresh.
+func (l *latest) candidatesMax(query *Query) int {
+	if len(query.Among) > 0 {
+		return len(query.Among)
+	}
+	newest := len(l.rows.newest())
+	return newest + l.further.count(newest, len(l.rows.all))
+}
+
+// candidate returns the nth candidate, or nil if that is not fresh.
+func (l *latest) candidate(query *Query, nth int) *row {
+	if len(query.Among) > 0 {
+		return l.fresh(query.Among[nth])
+	}
+	newest := len(l.rows.newest())
+	if nth < newest {
+		return &l.rows.all[nth]
+	}
+	row := &l.rows.all[l.further.place(nth-newest, newest, len(l.rows.all))]
+	if row.receivedAt < l.expiredBefore {
+		return nil
+	}
+	return row
 }
 
 // fresh returns the report of a replica, or nil if it has no fresh one. Reports beyond the newest
@@ -93,36 +112,27 @@ func (l *latest) fresh(replica ReplicaID) *row {
 // survey has the values that all candidates for a query share.
 type survey struct {
 	moment moment
-	// lowestDrawn is the lowest load of other clients that was drawn for an unprobed candidate.
-	lowestDrawn uint32
-	// own is what this client usually has in flight at a replica, with one more, in 1/1024.
-	own uint64
+	// ownUsual is what this client usually has in flight at a replica, with one more, in 1/1024. It
+	// is used for unprobed candidates.
+	ownUsual uint64
 }
 
-func (l *latest) survey(query *Query, client *client) survey {
+func (l *latest) survey(client *client) survey {
 	s := survey{moment: l.rule.moment()}
-	if client.locals.unprobedAvailable == 0 {
-		return s
-	}
-	s.own = l.own.mean() + fine
-	isAny := false
-	for row := range l.candidates(query) {
-		if row.local && (!isAny || row.others < s.lowestDrawn) {
-			s.lowestDrawn, isAny = row.others, true
-		}
+	if client.locals.unprobedAvailable > 0 {
+		s.ownUsual = l.own.mean() + fine
 	}
 	return s
 }
 
 // inFlight returns the RIF that a report counts with, in 1/1024.
 func (s *survey) inFlight(row *row, ownInFlight uint32) uint64 {
-	own := uint64(ownInFlight) * fine
-	if !row.local {
-		return own + uint64(row.others)*fine
+	own, others := uint64(ownInFlight)*fine, uint64(row.others)*fine
+	if row.local {
+		// Other clients have more where this one has more.
+		others = min(ints.MulDiv(others, own+fine, s.ownUsual), math.MaxUint32*fine)
 	}
-	// Other clients have more where this one has more.
-	others := ints.MulDiv(uint64(s.lowestDrawn)*fine, own+fine, s.own)
-	return own + min(others, math.MaxUint32*fine)
+	return own + others
 }
 
 // load returns the load of a candidate.
@@ -161,19 +171,25 @@ func (l *latest) passTurn(now Instant, query *Query, client *client, draw Draw) 
 
 func (l *latest) choose(now Instant, query *Query, client *client, draw Draw) (choice, bool) {
 	l.expire(now, client)
-	if found, any := l.best(now, query, client, draw); any {
-		return found, true
+	found, any := l.best(now, query, client, draw)
+	if !any {
+		found, any = fewestInFlight(now, query, client, draw)
 	}
-	return fewestInFlight(now, query, client, draw)
+	return found, any
 }
 
 // best returns the best of the candidates, if there is one. Of equals, one is drawn. A replica
 // without a fresh report is left out while there is another: one that answers no probes, and is not
 // unprobed yet, may be gone.
 func (l *latest) best(now Instant, query *Query, client *client, draw Draw) (choice, bool) {
-	survey := l.survey(query, client)
+	survey := l.survey(client)
 	if len(query.Among) > 0 {
 		return l.bestOfFew(now, query, &survey, client, draw)
+	}
+	if l.further.few {
+		found, any := l.bestOfFew(now, query, &survey, client, draw)
+		l.further.pass(len(l.rows.newest()), len(l.rows.all))
+		return found, any
 	}
 	fleet := &client.fleet
 	rows := l.rows.newest()
@@ -226,18 +242,16 @@ func (l *latest) best(now Instant, query *Query, client *client, draw Draw) (cho
 	return found, true
 }
 
-// bestOfFew is like best, for a query that may go to a few replicas only.
+// bestOfFew is like best, by a look at each candidate: for a query that may go to a few replicas
+// only, and while few reports come.
 func (l *latest) bestOfFew(
 	now Instant, query *Query, survey *survey, client *client, draw Draw,
 ) (choice, bool) {
 	fleet := &client.fleet
 	candidates := 0
-	for _, replica := range query.Among {
-		candidates += number(l.fresh(replica) != nil)
-	}
-	best, any := best(len(query.Among), func(index int) (place, bool) {
-		row := l.fresh(query.Among[index])
-		if row == nil {
+	best, any := best(l.candidatesMax(query), func(nth int) (place, bool) {
+		row := l.candidate(query, nth)
+		if row == nil || !query.Allows(row.replica) {
 			return place{}, false
 		}
 		return survey.place(now, row, fleet), true
@@ -245,14 +259,18 @@ func (l *latest) bestOfFew(
 	if !any {
 		return choice{}, false
 	}
+	for range l.candidates(query) {
+		candidates++
+	}
+	chosen := l.candidate(query, best.index)
 	found := choice{
-		replica:    query.Among[best.index],
+		replica:    chosen.replica,
 		reason:     ReasonLowestScore,
 		candidates: uint16(candidates),
-		chosen:     Some(survey.view(now, l.rows.find(query.Among[best.index]), fleet)),
+		chosen:     Some(survey.view(now, chosen, fleet)),
 	}
 	if best.runnerUp >= 0 {
-		found.runnerUp = Some(query.Among[best.runnerUp])
+		found.runnerUp = Some(l.candidate(query, best.runnerUp).replica)
 	}
 	return found, true
 }
@@ -317,7 +335,7 @@ func (l *latest) explain(now Instant, query *Query, client *client, explanation 
 		explainFewestInFlight(now, query, client, explanation)
 		return
 	}
-	survey := l.survey(query, client)
+	survey := l.survey(client)
 	explanation.compare(l.rule.comparison(), Values{})
 	// This includes replicas that the query has tried: they are recorded, and not chosen.
 	for row := range l.candidates(&Query{Among: query.Among}) {
@@ -352,7 +370,9 @@ func (l *latest) querySent(query *Query, _ Optional[uint32], _ *client, _ Draw) 
 }
 
 func (l *latest) handleReport(now Instant, from subject, report *LoadReport, client *client, _ Draw) {
-	l.own.record(uint64(from.ownInFlight) * fine)
+	if client.locals.unprobedAvailable > 0 {
+		l.own.record(uint64(from.ownInFlight) * fine)
+	}
 	l.keep(now, from, report, spanNS(report.Latency), false, client)
 }
 
@@ -374,6 +394,7 @@ func (l *latest) handleCarried(now Instant, replica ReplicaID, report *LoadRepor
 func (l *latest) keep(
 	now Instant, from subject, report *LoadReport, latencyNS uint64, carried bool, client *client,
 ) {
+	l.further.reported(client.fleet.sent)
 	others := ints.Sub(report.RIF, from.ownInFlight)
 	reported := latestReport{
 		replica:          from.replica,

@@ -13,7 +13,7 @@ type row struct {
 	// latencyNS is 0 if unknown.
 	latencyNS uint64
 	// others is the number of queries that other clients have in flight: the reported RIF minus what
-	// this client had; for an unprobed replica, as drawn from what others reported.
+	// this client had. For an unprobed replica it is an estimate.
 	others uint32
 	local  bool
 	// weight is what the replica counts with since this report.

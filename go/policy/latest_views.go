@@ -29,7 +29,7 @@ func (l *latest) comparison(*client) (*Comparison, Values) { return l.rule.compa
 
 // views returns all reports, oldest first.
 func (l *latest) views(now Instant, client *client) []PooledView {
-	survey := l.survey(&Query{}, client)
+	survey := l.survey(client)
 	var views []PooledView
 	for place := range l.rows.all {
 		views = append(views, survey.view(now, &l.rows.all[place], &client.fleet))
@@ -40,13 +40,12 @@ func (l *latest) views(now Instant, client *client) []PooledView {
 
 // compared returns the reports that are compared for the next query, oldest first.
 func (l *latest) compared(now Instant, client *client) []compared {
-	survey, since := l.survey(&Query{}, client), l.freshSince(now)
-	rows := slices.Clone(l.rows.newest())
-	rows = slices.DeleteFunc(rows, func(row row) bool { return row.receivedAt < since })
-	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.receivedAt, b.receivedAt) })
+	survey, since := l.survey(client), l.freshSince(now)
+	rows := slices.Collect(l.candidates(&Query{}))
+	rows = slices.DeleteFunc(rows, func(row *row) bool { return row.receivedAt < since })
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(a.receivedAt, b.receivedAt) })
 	var all []compared
-	for index := range rows {
-		row := &rows[index]
+	for _, row := range rows {
 		load := survey.load(now, row, &client.fleet)
 		all = append(all, compared{
 			replica: row.replica,

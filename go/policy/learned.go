@@ -9,13 +9,15 @@ import (
 const (
 	// learnedMin is the fewest reports of a mean latency. It counts from then on.
 	learnedMin = 8
-	// learnedMemoryNS is the time constant of means: half of the window of the rates that replicas
-	// report (4 s, see package load). The values in the means are as old, on average, as the queries
-	// of a reported rate, so both sides of Little's law are of one time.
-	learnedMemoryNS = uint64(2 * time.Second)
+	// learnedMemoryNS is the time constant of means. The values in them are as old, on average, as
+	// the queries of a reported rate, so both sides of Little's law are of one time.
+	learnedMemoryNS = ratesWindowNS / 2
 	// ownQueries is the number of queries in the mean latency of an unprobed replica: chance moves
-	// it by an eighth.
-	ownQueries = 64
+	// it by a quarter.
+	ownQueries = 16
+	// ownPresumed is the number of queries as which the mean of the other replicas counts before the
+	// first own one.
+	ownPresumed = 4
 	// ownMemoryNS: an unprobed replica is tried again as one of which nothing is known this long
 	// after the last of this client's own queries to it has ended.
 	ownMemoryNS = uint64(30 * time.Second)
@@ -64,11 +66,17 @@ type learned struct {
 }
 
 // meanLatency returns the mean latency, in 1/1024 ns, if it counts yet.
-func (l *learned) meanLatency() (uint64, bool) { return l.latency, l.reports >= learnedMin }
+func (l *learned) meanLatency() (uint64, bool) {
+	fewest := uint32(learnedMin)
+	if l.own {
+		fewest = 1
+	}
+	return l.latency, l.reports >= fewest
+}
 
 // forgetLatency: no query has ended there for long. It is tried again as one of which nothing is
 // known.
-func (l *learned) forgetLatency() { l.reports, l.latency = 0, 0 }
+func (l *learned) forgetLatency() { l.own, l.reports, l.latency = false, 0, 0 }
 
 // learnOwn takes in the latency of this client's own query, of an unprobed replica. The others are
 // as in learn.
@@ -77,9 +85,8 @@ func (l *learned) learnOwn(now Instant, latencyNS uint64, others sum) {
 	l.since, l.at = now, now
 	latency := min(ints.Mul(latencyNS, fine), rememberedMost(others), latencyMax)
 	if l.reports == 0 {
-		// A client has few queries of its own, and a slow replica must not wait for eight. So the
-		// mean begins as if there had been that many as elsewhere.
-		l.reports = learnedMin
+		// A client has few queries of its own, and a slow replica must not wait for eight.
+		l.reports = ownPresumed
 		l.latency = latency
 		if mean, known := others.mean(); known {
 			l.latency = mean * fine
@@ -99,6 +106,7 @@ func (l *learned) learn(now Instant, from *latestReport, others sum) {
 	if l.own && rate > 0 {
 		// The replica answers now. Its mean latency goes on from that of the own queries.
 		l.own = false
+		l.reports = learnedMin
 		l.rif = ints.MulDiv(l.latency, rifParts, queryInterval(rate))
 	}
 	var parts uint64

@@ -64,6 +64,11 @@ type ownTracker struct {
 	watch   uint32
 	rif     uint32
 	waiting uint32
+	// spentNS is minus the time of each arrival, plus that of each end, wrapping.
+	spentNS uint64
+	// sent counts queries, and recent has those of the last seconds.
+	sent   uint64
+	recent recentQueries
 	// progressAt is when a query was last answered, or the replica last began to wait for one.
 	progressAt Instant
 	// stalledNS is how long a query had seen no progress when its client gave it up, at stalledAt. 0
@@ -90,6 +95,8 @@ func (o *ownTracker) arrive(now Instant) localArrival {
 		o.progressAt = max(o.progressAt, now)
 	}
 	o.rif++
+	o.sent++
+	o.spentNS -= uint64(now)
 	o.waiting++
 	return arrival
 }
@@ -128,8 +135,20 @@ func (o *ownTracker) finish(now Instant, arrival localArrival, end queryEnd) {
 	}
 	o.headReady(now, &arrival, end)
 	// A ticket that is returned twice must not make the count wrap.
-	o.rif = ints.Sub(o.rif, 1)
+	if o.rif == 0 {
+		return
+	}
+	o.rif--
+	if end == endNever {
+		// It is as if it had never been.
+		now = arrival.at
+	}
+	o.spentNS += uint64(now)
 }
+
+// rifTimeNS returns requests in flight, integrated over time until now, in nanoseconds, wrapping.
+// The difference of two values over the time between them is the mean RIF.
+func (o *ownTracker) rifTimeNS(now Instant) uint64 { return o.spentNS + uint64(o.rif)*uint64(now) }
 
 // latencyNS returns the estimated latency of the next query; 0 if unknown.
 func (o *ownTracker) latencyNS(now Instant) uint64 {

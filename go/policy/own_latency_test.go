@@ -62,6 +62,9 @@ func TestOwnTrackerMatchesAReplicasOwn(t *testing.T) {
 			if latency != expected {
 				t.Fatalf("seed %d, step %d: %v, expected %v", seed, step, latency, expected)
 			}
+			if theirs, ours := theirs.RIFTime(now), ours.RIFTimeNS(now); ours != uint64(theirs) {
+				t.Fatalf("seed %d, step %d: %d ns in flight, expected %d", seed, step, ours, theirs)
+			}
 			if latency > 0 {
 				known++
 			}

@@ -160,9 +160,9 @@ func (c *client) explainChance(
 // none, and what is kept of reports.
 type probed struct {
 	name string
-	// drawsOthers: the report of an unprobed replica has a load of other clients that was drawn from
-	// recent reports, instead of the mean of those that are ordinary. Such a policy has no RIF limit
-	// that is learned from reports.
+	// drawsOthers: in the report of an unprobed replica, the estimated load of other clients has the
+	// spread of recent reports, and these are not capped at what is ordinary. Such a policy has no RIF
+	// limit that is learned from reports.
 	drawsOthers bool
 	// withoutReports is the rule of a pick when no report helps.
 	withoutReports PickReason
@@ -231,9 +231,9 @@ func (p *probed) takeReport(now Instant, from answer, report *LoadReport, draw D
 	}
 	ownInFlight := from.standing.inFlight
 	if p.drawsOthers {
-		p.client.locals.noteOthersRIF(report.RIF, ownInFlight)
+		p.client.locals.noteOthers(report, report.RIF, ownInFlight)
 	} else {
-		p.client.locals.noteOthersRIF(p.client.ordinary(report.RIF), ownInFlight)
+		p.client.locals.noteOthers(report, p.client.ordinary(report.RIF), ownInFlight)
 		p.client.reported.record(report.RIF)
 	}
 	p.kept.handleReport(now, subject{replica: from.replica, ownInFlight: ownInFlight}, report, &p.client, draw)

@@ -166,11 +166,17 @@ func (p *probed) explainChoice(found *choice, isPinned bool, explanation *Explan
 	explanation.choose(chosen, rule, found.runnerUp)
 }
 
+// headReady notes the latency of a query to the replica, once per query.
+func (p *probed) headReady(now Instant, replica ReplicaID, head head) {
+	head.ns = p.client.locals.withoutWayNS(replica, head.ns)
+	p.kept.handleHead(now, replica, head)
+}
+
 func (p *probed) HandleHead(now Instant, ticket *Ticket, outcome Outcome) {
 	now = p.tick(now)
 	p.client.locals.headReady(now, ticket, outcome)
 	if ticket.endLatency(now, outcome) {
-		p.kept.handleHead(now, ticket.replica, ticket.head)
+		p.headReady(now, ticket.replica, ticket.head)
 	}
 }
 
@@ -179,7 +185,7 @@ func (p *probed) HandleDone(now Instant, ticket Ticket, outcome Outcome) {
 	p.client.fleet.queryDone(ticket.replica)
 	p.client.locals.queryDone(now, &ticket, outcome)
 	if ticket.endLatency(now, outcome) {
-		p.kept.handleHead(now, ticket.replica, ticket.head)
+		p.headReady(now, ticket.replica, ticket.head)
 	}
 	if outcome == OutcomeNoConnection {
 		p.kept.forget(ticket.replica)

@@ -49,13 +49,14 @@ func (p *probed) probe(now Instant, replica ReplicaID) (Probe, bool) {
 func (p *probed) answerForUnprobed(now Instant, replica ReplicaID, draw Draw) (Probe, bool) {
 	c := &p.client
 	ownInFlight := c.fleet.InFlight(replica)
-	var others uint64
+	available := len(c.fleet.Available())
+	var spread Draw
 	if p.drawsOthers {
-		others = c.locals.others.drawn(draw)
-	} else {
-		others = c.locals.others.mean()
+		spread = draw
 	}
-	switch c.locals.answer(now, replica, ownInFlight, others, p.probeIntervalMinNS, &p.report) {
+	answered := c.locals.answer(
+		now, replica, ownInFlight, available, p.probeIntervalMinNS, spread, &p.report)
+	switch answered {
 	case answeredHere:
 		c.counters.ProbesLocal++
 		if c.fleet.IsAvailable(replica) {

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"math"
 	"time"
 
 	"github.com/slackwater/slackwater/go/internal/ints"
@@ -35,12 +34,14 @@ type silence struct {
 // A replica that has never answered a probe, or not for silenceMax, is unprobed. Its probes are
 // answered here, from a tracker of the client's own queries to it. The client's own RIF is lower
 // than the replica's true one by what other clients have in flight there. That part is estimated
-// from the replicas that do answer, as the mean of what they report beyond the client's own. If
-// other clients spread their load evenly, the sum is the mean of the true RIF given the client's
-// own, so unprobed replicas are neither starved nor flooded.
+// (see otherClients), so unprobed replicas are neither starved nor flooded.
 //
-// A policy that compares the latest reports of all replicas would then find the lowest among the
-// reports, since a mean is never the lowest. There that part is drawn from recent reports instead.
+// A policy that compares the latest reports of all replicas would find the lowest among the
+// reports, since an expected value is never the lowest. There the estimate has the spread of recent
+// reports.
+//
+// A client's own latencies include the way there and back, which those that replicas report do not.
+// So the round trip of a probe is taken off.
 type localLoads struct {
 	silences ReplicaMap[silence]
 	// own has a tracker for each unprobed replica.
@@ -50,8 +51,7 @@ type localLoads struct {
 	// unprobedAvailable is how many of them are available.
 	unprobedAvailable int
 	watches           uint32
-	// others is what other clients have in flight at a replica, by recent reports.
-	others recentValues
+	others            otherClients
 	// roundTrips are those of recent probes that were answered, in nanoseconds.
 	roundTrips recentValues
 	// outOfReachUntil: from this time on no unprobed replica is out of reach.
@@ -100,6 +100,9 @@ func (l *localLoads) beginSilence(replica ReplicaID, fleet *Fleet) bool {
 		return false
 	}
 	s.unprobed = true
+	if l.unprobed == 0 {
+		l.others.begin()
+	}
 	l.unprobed++
 	l.watches++
 	l.own.Set(replica, &ownTracker{watch: l.watches})
@@ -143,16 +146,18 @@ func (l *localLoads) answered(replica ReplicaID, roundTripNS uint64, own bool) {
 	// unreachableUntil need not be reset: it is over before the replica can be unprobed again.
 }
 
-// noteOthersRIF takes in a reported RIF, of which this many are this client's. The RIF is capped at
-// an ordinary value, so that one overloaded or lying replica does not stand for all.
-func (l *localLoads) noteOthersRIF(rif, ownInFlight uint32) {
-	l.others.record(uint64(ints.Sub(rif, ownInFlight)))
+// noteOthers takes in a report, with its RIF or a lower one, of which a part is this client's.
+func (l *localLoads) noteOthers(report *LoadReport, rif, ownInFlight uint32) {
+	l.others.note(rif, ownInFlight)
+	if l.unprobed > 0 {
+		l.others.noteRate(report)
+	}
 }
 
 // forgetAnswers forgets what reports showed, since no replica answers any more: the load of other
 // clients, and the round trip that sets the pace.
 func (l *localLoads) forgetAnswers() {
-	l.others = recentValues{}
+	l.others = otherClients{}
 	l.roundTrips = recentValues{}
 }
 
@@ -175,6 +180,7 @@ func (l *localLoads) querySent(now Instant, replica ReplicaID) localArrival {
 	if own := l.own.Find(replica); own != nil {
 		return (*own).arrive(now)
 	}
+	l.others.querySent()
 	return localArrival{}
 }
 
@@ -220,14 +226,26 @@ const (
 	unansweredInterval
 )
 
-// answer answers an unprobed replica's probe from the client's own measurements and this estimate
-// of what others have in flight there, unless it returns why not.
+// withoutWayNS returns the latency of this client's own query as the replica would report it. The
+// way is the mean round trip of recent probes, but at most half: a probe's answer may have waited
+// to be read.
+func (l *localLoads) withoutWayNS(replica ReplicaID, latencyNS uint64) uint64 {
+	if !l.isUnprobed(replica) {
+		return latencyNS
+	}
+	return max(ints.Sub(latencyNS, l.roundTrips.mean()), latencyNS/2)
+}
+
+// answer answers the probe of an unprobed replica, one of this many available ones, unless it
+// returns why not. It uses the client's own measurements and an estimate of what others have in
+// flight there, which is spread with a draw unless that is nil.
 //
 // The pace is that of a replica that answers: not before the interval is over, and not while a
 // probe would still be in flight. Local reports cost nothing, and would otherwise displace the
 // others from a pool.
 func (l *localLoads) answer(
-	now Instant, replica ReplicaID, ownInFlight uint32, others, intervalNS uint64, report *LoadReport,
+	now Instant, replica ReplicaID, ownInFlight uint32, available int, intervalNS uint64, spread Draw,
+	report *LoadReport,
 ) unanswered {
 	s := l.silences.Find(replica)
 	if s == nil || now < s.unreachableUntil {
@@ -238,13 +256,17 @@ func (l *localLoads) answer(
 		return unansweredInterval
 	}
 	s.answeredHereAt = Some(now)
-	own := l.own.Find(replica)
-	if own == nil {
+	found := l.own.Find(replica)
+	if found == nil {
 		return unansweredOutOfReach
 	}
+	own := *found
+	l.others.read(now)
+	own.recent.read(now, own.sent, own.rifTimeNS(now))
+	others := l.others.estimate(&own.recent, ownInFlight, available-l.unprobedAvailable, spread)
 	*report = LoadReport{
-		RIF:     ints.Add(ownInFlight, uint32(min(others, math.MaxUint32))),
-		Latency: duration((*own).latencyNS(now)),
+		RIF:     ints.Add(ownInFlight, others),
+		Latency: duration(l.withoutWayNS(replica, own.latencyNS(now))),
 	}
 	return answeredHere
 }

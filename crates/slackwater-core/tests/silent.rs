@@ -249,12 +249,12 @@ fn shortest_expected_delay() -> Box<dyn Policy> {
 
 #[test]
 fn a13_unprobed_replicas_get_a_fair_share_in_a_mixed_fleet() {
-    // The lowest of what was drawn for the silent replicas is a little too low, so a policy that
-    // compares with each of them sends them more than 0.3.
+    // An even share is 0.3. The lowest of some drawn loads is a little too low, so a policy that
+    // compares with each of them may send them more.
     let rows: [(NewPolicy, Range<f64>); 3] = [
         (prequal, 0.28..0.32),
-        (rif_then_latency, 0.35..0.4),
-        (shortest_expected_delay, 0.32..0.36),
+        (rif_then_latency, 0.32..0.36),
+        (shortest_expected_delay, 0.28..0.32),
     ];
     for (policy, expected) in rows {
         for seed in 1..=2 {

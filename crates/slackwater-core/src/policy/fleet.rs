@@ -444,6 +444,11 @@ impl Fleet {
         }
     }
 
+    /// Queries that this client has sent, plus turns that passed.
+    pub(in crate::policy) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
     pub(crate) fn query_sent(&mut self, replica: ReplicaId) {
         if let Some(standing) = self.take_turn(replica) {
             standing.in_flight = standing.in_flight.saturating_add(1);

@@ -7,17 +7,18 @@
 //! client has now, so that queries that have ended no longer count. A [`LatestRule`] decides among
 //! them.
 //!
-//! An unprobed replica has no report. Among such replicas, what this client has in flight decides.
-//! Against the others, each counts with a load that was drawn from their reports: if all are alike,
-//! the lowest of all is found among the unprobed as often as there are of them. So a few unprobed
-//! replicas take nothing from what the others report, and where all are unprobed only the client's
-//! own counts decide. `[A13]` `[Decision 0002]`
+//! An unprobed replica has no report. It counts with an estimate that has the spread of reports: if
+//! all are alike, the lowest of all is found among the unprobed as often as there are of them. So a
+//! few unprobed replicas take nothing from what the others report, and where all are unprobed only
+//! the client's own counts decide. `[A13]` `[Decision 0002]`
 //!
 //! With `local_only` it sends no probes and uses the client's own counts and round trips, which for
 //! a single client is about as good. A pick looks at every report, so its time is in proportion to
-//! the fleet, except with a rule that compares only the newest reports, which are kept together.
+//! the fleet, except with a rule that compares only the newest reports, which are kept together,
+//! and some [further] ones if few come.
 
 mod few;
+mod further;
 mod in_flight;
 mod keep;
 mod order;
@@ -44,6 +45,7 @@ use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::num::NonZeroU64;
+use further::Further;
 use in_flight::FleetRank;
 use order::ORDERED_MAX;
 use rows::{Row, Rows};
@@ -64,18 +66,10 @@ struct Survey<M> {
     rif_limit: Option<Rif>,
     /// The median of the known latencies, which stands for an unknown one in such rules. `[A7]`
     stand_in_ns: u64,
-    /// For unprobed candidates.
-    unprobed: Unprobed,
+    /// What this client usually has in flight at a replica, with one more, in 1/1024. It is used
+    /// for unprobed candidates.
+    own_usual: u64,
     moment: M,
-}
-
-/// The load of other clients at unprobed replicas. `[A13]`
-#[derive(Clone, Copy, Debug, Default)]
-struct Unprobed {
-    /// The lowest that was drawn for one of them.
-    lowest_drawn: u32,
-    /// What this client usually has in flight at a replica, with one more, in 1/1024.
-    own: u64,
 }
 
 /// The latest report of every replica, and the rule that chooses among them.
@@ -86,10 +80,12 @@ pub struct LatestReports<R: LatestRule> {
     report_age_max_ns: u64,
     /// The time since which reports were fresh at the last choice.
     fresh_since: Instant,
-    /// What this client has in flight at a replica, in 1/1024, by recent reports.
+    /// What this client has in flight at a replica, in 1/1024, by recent reports. It is only noted
+    /// while a replica is unprobed.
     own: RecentMean,
     /// Reports that come with responses.
     carried: ReportYield,
+    further: Further,
     /// Buffer to find a median in, for rules that need one.
     scratch_ns: Vec<u64>,
 }
@@ -103,6 +99,7 @@ impl<R: LatestRule> LatestReports<R> {
             fresh_since: Instant::EPOCH,
             own: RecentMean::default(),
             carried: ReportYield::unheard(Rate::ONE),
+            further: Further::default(),
             scratch_ns: Vec::new(),
         }
     }
@@ -122,8 +119,9 @@ impl<R: LatestRule> LatestReports<R> {
         Some(Instant::from_nanos(age_ns.saturating_add(1)))
     }
 
-    /// The reports to choose from: the newest. A replica without a fresh report is left out while
-    /// there is another: one that answers no probes, and is not unprobed yet, may be gone.
+    /// The reports to choose from: the newest, and the [further](further) ones. A replica
+    /// without a fresh report is left out while there is another: one that answers no probes, and
+    /// is not unprobed yet, may be gone.
     ///
     /// For a query that may go to a few replicas only: their reports, however many are newer. Those
     /// beyond the newest are not searched for expired ones, so their age is checked here.
@@ -131,27 +129,30 @@ impl<R: LatestRule> LatestReports<R> {
         &'a self,
         query: &'a Query<'a>,
     ) -> impl Iterator<Item = &'a Row<R::Known>> + Clone {
-        let newest = if query.among.is_empty() {
-            self.rows.newest()
+        let all = self.rows.all();
+        let (mut newest, mut further) = (self.rows.newest().len(), 0);
+        if query.among.is_empty() {
+            further = all.len();
         } else {
-            &[]
-        };
-        let few = query.among.iter().filter_map(|&it| self.fresh(it));
-        let rows = newest.iter().chain(few);
+            newest = 0;
+        }
+        let few = query.among.iter().filter_map(|&it| self.rows.place(it));
+        let old = (self.further.places(newest, further)).chain(few);
+        let old = old.filter(|&place| all[place].received_at >= self.fresh_since);
+        let places = (0..newest).chain(old);
+        let rows = places.map(|place| &all[place]);
         rows.filter(move |row| query.allows(row.replica))
     }
 
     /// The RIF that a report counts with, in 1/1024. `[A11]` `[A13]`
     #[inline]
-    fn in_flight(row: &Row<R::Known>, own_in_flight: u32, unprobed: Unprobed) -> u64 {
+    fn in_flight(row: &Row<R::Known>, own_in_flight: u32, own_usual: u64) -> u64 {
         let own = u64::from(own_in_flight) * FINE;
-        let others = if row.local {
+        let mut others = u64::from(row.others) * FINE;
+        if row.local {
             // Other clients have more where this one has more.
-            let lowest = u64::from(unprobed.lowest_drawn) * FINE;
-            mul_div(lowest, own + FINE, unprobed.own).min(u64::from(u32::MAX) * FINE)
-        } else {
-            u64::from(row.others) * FINE
-        };
+            others = mul_div(others, own + FINE, own_usual).min(u64::from(u32::MAX) * FINE);
+        }
         own + others
     }
 
@@ -165,7 +166,7 @@ impl<R: LatestRule> LatestReports<R> {
     ) -> LatestLoad {
         let (own_in_flight, turn) = fleet.sent_to(row.replica);
         LatestLoad {
-            in_flight: Self::in_flight(row, own_in_flight, survey.unprobed),
+            in_flight: Self::in_flight(row, own_in_flight, survey.own_usual),
             rif_limit: survey.rif_limit,
             latency_ns: row.latency_ns.map_or(survey.stand_in_ns, NonZeroU64::get),
             age_ns: now.ns_since(row.received_at),
@@ -181,11 +182,15 @@ impl<R: LatestRule> LatestReports<R> {
         client: &Client,
         known_ns: &mut Vec<u64>,
     ) -> Survey<R::Moment> {
-        let unprobed = self.unprobed(query, client);
+        let own_usual = if client.any_unprobed() {
+            self.own.mean() + FINE
+        } else {
+            0 // not used
+        };
         let mut survey = Survey {
             rif_limit: None,
             stand_in_ns: 0, // not used
-            unprobed,
+            own_usual,
             moment: self.rule.moment(),
         };
         if let Some(rif_limit) = R::RIF_LIMIT {
@@ -194,7 +199,7 @@ impl<R: LatestRule> LatestReports<R> {
             let mut count = 0;
             for row in self.candidates(query) {
                 let own_in_flight = client.fleet.in_flight(row.replica);
-                let rif = rounded(Self::in_flight(row, own_in_flight, unprobed));
+                let rif = rounded(Self::in_flight(row, own_in_flight, own_usual));
                 lowest = Some(lowest.map_or(rif, |lowest: Rif| rif.min(lowest)));
                 known_ns.extend(row.latency_ns.map(NonZeroU64::get));
                 count += 1;
@@ -217,25 +222,6 @@ impl<R: LatestRule> LatestReports<R> {
         let survey = self.survey(query, client, &mut known_ns);
         self.scratch_ns = known_ns;
         survey
-    }
-
-    /// The load of other clients at unprobed candidates. `[A13]`
-    #[inline]
-    fn unprobed(&self, query: &Query<'_>, client: &Client) -> Unprobed {
-        if client.any_unprobed() {
-            self.any_unprobed(query)
-        } else {
-            Unprobed::default()
-        }
-    }
-
-    #[cold]
-    fn any_unprobed(&self, query: &Query<'_>) -> Unprobed {
-        let drawn = self.candidates(query).filter(|row| row.local);
-        Unprobed {
-            lowest_drawn: drawn.map(|row| row.others).min().unwrap_or(0),
-            own: self.own.mean() + FINE,
-        }
     }
 
     /// Makes a report the latest of its replica. Returns whether it replaces one.
@@ -326,8 +312,12 @@ impl<R: LatestRule> LatestReports<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         let survey = self.survey_with_buffer(query, client);
-        if !query.among.is_empty() {
-            return self.best_of_few(now, query, &survey, client, draw);
+        if !query.among.is_empty() || self.further.are_needed() {
+            let choice = self.best_of_few(now, query, &survey, client, draw);
+            if query.among.is_empty() {
+                (self.further).pass(self.rows.newest().len(), self.rows.all().len());
+            }
+            return choice;
         }
         let fleet = &client.fleet;
         let rows = self.rows.newest();

@@ -5,7 +5,8 @@ use crate::silence::fall_silent;
 use crate::world::{MS, World, load, quiet, rate};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Event, Outcome, Pick, Policy, Query, ShortestExpectedDelay, ShortestExpectedDelayConfig,
+    Event, Explanation, Outcome, Pick, Policy, Query, ShortestExpectedDelay,
+    ShortestExpectedDelayConfig,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 
@@ -52,7 +53,7 @@ fn rif(world: &Fleet, place: usize) -> Option<u32> {
 
 /// The value of this factor for each replica, at the next query.
 fn compared(world: &mut Fleet, key: &str) -> Vec<u64> {
-    let mut explanation = slackwater_core::policy::Explanation::new();
+    let mut explanation = Explanation::new();
     let (now, draw) = (world.now, &mut world.draw);
     let decision = (world.policy).choose(now, Query::first(), draw, Some(&mut explanation));
     let pick = decision.pick().expect("there are replicas");
@@ -94,6 +95,57 @@ fn report_counts_until_it_is_as_old_as_the_maximum() {
     sibling(&mut world, 0, &load(0, 10));
     sibling(&mut world, 0, &load(0, 10));
     assert_eq!(world.policy.counters().replaced, 1);
+}
+
+#[test]
+fn further_reports_are_compared_while_few_come_for_each_query() {
+    for (reports, expected) in [(1, 24), (2, 16)] {
+        let mut world = world(100);
+        let mut newest = 0;
+        for _ in 0..100 {
+            for _ in 0..reports {
+                newest = (newest + 1) % 100;
+                world.now += MS;
+                world.report(world.replicas[newest], &load(7, 10));
+            }
+            let pick = world.pick();
+            done(&mut world, pick, Outcome::Success);
+        }
+        let pick = world.pick();
+        assert_eq!(pick.candidates, expected, "{reports} for each query");
+    }
+}
+
+/// One of 84 that are not among the newest is idle. Each choice looks at eight of them.
+#[test]
+fn idle_replica_with_an_old_report_is_found_while_few_reports_come() {
+    let mut world = world(100);
+    let idle = world.replicas[50];
+    for replica in world.replicas.clone() {
+        world.report(replica, &load(if replica == idle { 0 } else { 7 }, 10));
+    }
+    let mut found = false;
+    // Each query makes it fewer reports for a query.
+    for _ in 0..100 {
+        let pick = world.pick();
+        found |= pick.ticket.replica() == idle;
+        done(&mut world, pick, Outcome::Success);
+    }
+    assert!(!found, "64 reports have come before the first query");
+    for _ in 0..64 {
+        world.report(world.replicas[0], &load(7, 10));
+    }
+    let picks: Vec<_> = (0..11).map(|_| world.pick()).collect();
+    let to_idle = picks.iter().filter(|pick| pick.ticket.replica() == idle);
+    assert_eq!(to_idle.count(), 1);
+    // Explanations show the same candidates.
+    let mut explanation = Explanation::new();
+    let (now, draw) = (world.now, &mut world.draw);
+    let decision = (world.policy).choose(now, Query::first(), draw, Some(&mut explanation));
+    let pick = decision.pick().expect("there are replicas");
+    assert_eq!(explanation.candidates().len(), 24);
+    let mut candidates = explanation.candidates().iter();
+    assert!(candidates.any(|it| it.replica == pick.ticket.replica()));
 }
 
 #[test]
@@ -240,21 +292,29 @@ fn a13_assumed_load_of_an_unprobed_replica_is_in_proportion_to_own_queries() {
 }
 
 #[test]
-fn a13_lowest_of_the_drawn_loads_counts_for_all_unprobed_replicas() {
+fn a13_load_of_an_unprobed_replica_is_spread_as_reports_are() {
     let mut world = world(4);
     for place in [2, 3] {
         fall_silent(&mut world, place);
     }
-    let mut lowest = 0;
-    for _ in 0..200 {
+    let refresh = |world: &mut World<_>| {
         world.reports(&[(2, 10), (12, 10)]);
         world.refresh();
-        let [one, other] = [2, 3].map(|place| rif(&world, place));
-        assert_eq!(one, other);
-        lowest += u32::from(one == Some(2));
+    };
+    for _ in 0..20 {
+        refresh(&mut world);
     }
-    // Each of two has the lower of two loads half of the time.
-    assert!((120..=180).contains(&lowest), "{lowest}");
+    let (mut lower, mut alike) = (0, 0);
+    for _ in 0..200 {
+        refresh(&mut world);
+        let drawn = [2, 3].map(|place| rif(&world, place));
+        assert!(drawn.iter().all(|&rif| rif == Some(2) || rif == Some(12)));
+        lower += u32::from(drawn[0] == Some(2));
+        alike += u32::from(drawn[0] == drawn[1]);
+    }
+    // Each is drawn for itself.
+    assert!((70..=130).contains(&lower), "{lower}");
+    assert!((70..=130).contains(&alike), "{alike}");
 }
 
 #[test]
@@ -278,6 +338,33 @@ fn a13_failed_queries_to_an_unprobed_replica_show_no_latency() {
     }
     let latencies = compared(&mut world, "mean_latency_us");
     assert_eq!(latencies[0], latencies[1]);
+}
+
+#[test]
+fn a13_way_is_no_part_of_an_own_latency_but_at_most_half() {
+    for (own_ms, counted_ms) in [(44, 34), (32, 22), (2, 1)] {
+        let mut world = world(2);
+        fall_silent(&mut world, 1);
+        for _ in 0..70 {
+            let probe = world.probe(world.replicas[0]);
+            world.now += 10 * MS;
+            world.answer(probe, &load(0, 10));
+        }
+        world.refresh();
+        for _ in 0..6 {
+            let pick = send(&mut world, 1);
+            world.now += own_ms * MS;
+            done(&mut world, pick, Outcome::Success);
+        }
+        let latencies = compared(&mut world, "mean_latency_us");
+        // The other replica's 10 ms count as four queries.
+        let expected_us = (4 * 10 + 6 * counted_ms) * 100;
+        let counted_us = latencies[1] / (1_024 * 1_000);
+        assert!(
+            counted_us.abs_diff(expected_us) < 10,
+            "{own_ms} ms: {counted_us}"
+        );
+    }
 }
 
 #[test]

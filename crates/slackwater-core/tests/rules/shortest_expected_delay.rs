@@ -320,13 +320,13 @@ fn sixteen_newest_match_a_full_search() {
     for _ in 0..2_000 {
         let replicas = world.replicas.clone();
         let mut any = || replicas[below(&mut draw, 40) as usize];
-        let (first, second, avoid) = (any(), any(), [any(), any()]);
-        let (first, second) = (world.probe(first), world.probe(second));
-        world.answer(first, &load(1, 10));
-        world.now += MS / 10;
-        if second.replica != first.replica {
-            world.answer(second, &load(1, 10));
+        // Half of them are of replicas that are out, and are not kept.
+        for _ in 0..6 {
+            let probe = world.probe(any());
+            world.now += MS / 10;
+            world.answer(probe, &load(1, 10));
         }
+        let avoid = [any(), any()];
         let out = any();
         let is_out = world.policy.fleet().is_available(out);
         world.handle(Event::Available(out, !is_out));

@@ -1,22 +1,14 @@
-//! The choice for a query that may go to a few replicas only: it looks at their reports, however
-//! many are newer.
+//! The choice by a look at each candidate, where the newest reports alone are not the ones: for a
+//! query that may go to a few replicas only, and while few reports come.
 
-use super::rows::Row;
 use super::{LatestReports, LatestRule, Lowest, Survey};
 use crate::draw::Draw;
 use crate::policy::probed::{Choice, Client, rank};
 use crate::policy::query::Query;
-use crate::replica::ReplicaId;
 use crate::time::Instant;
 
 impl<R: LatestRule> LatestReports<R> {
-    /// The report of a replica, if it is fresh.
-    pub(super) fn fresh(&self, replica: ReplicaId) -> Option<&Row<R::Known>> {
-        let row = self.rows.find(replica)?;
-        (row.received_at >= self.fresh_since).then_some(row)
-    }
-
-    /// Like [`Self::best`], for a query that may go to a few replicas only.
+    /// Like [`Self::best`], for any [candidates](Self::candidates).
     #[inline(never)]
     pub(super) fn best_of_few(
         &self,
@@ -27,31 +19,31 @@ impl<R: LatestRule> LatestReports<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         let fleet = &client.fleet;
-        let rows = (0_u32..).zip(query.among);
-        let rows = rows.filter_map(|(index, &replica)| Some((index, self.fresh(replica)?)));
+        let mut candidates = self.candidates(query);
         let rank = |(index, row)| self.rank(now, index, row, survey, fleet);
-        let (mut lowest, mut candidates) = (Lowest::NONE, 0);
-        for row in rows.clone() {
-            lowest.offer(rank(row));
-            candidates += 1;
+        let ranks = (0..).zip(candidates.clone()).map(rank);
+        let (mut lowest, mut count) = (Lowest::NONE, 0);
+        for rank in ranks.clone() {
+            lowest.offer(rank);
+            count += 1;
         }
         let Lowest { first, second } = lowest;
         let (mut index, mut runner_up) = (first.index(), Some(second.index()));
-        if candidates < 2 {
+        if count < 2 {
             runner_up = None;
         } else if second.ties_with(first) {
-            let drawn = rank::best(rows.map(rank), draw)?;
+            let drawn = rank::best(ranks, draw)?;
             (index, runner_up) = (drawn.index, drawn.runner_up);
         }
-        let runner_up = runner_up.and_then(|index| query.among.get(index));
-        let chosen = self.rows.find(*query.among.get(index)?)?;
+        let runner_up = runner_up.and_then(|index| candidates.clone().nth(index));
+        let chosen = candidates.nth(index)?;
         Some(Choice {
             replica: chosen.replica,
             reason: R::reason(first.first()),
             rif_limit: survey.rif_limit,
-            candidates,
+            candidates: count,
             chosen: Some(Self::view(now, chosen, survey, fleet)),
-            runner_up: runner_up.copied(),
+            runner_up: runner_up.map(|row| row.replica),
         })
     }
 }

@@ -129,8 +129,11 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             own_in_flight,
             local,
         } = from;
-        self.own.record(u64::from(own_in_flight) * FINE);
+        if client.any_unprobed() {
+            self.own.record(u64::from(own_in_flight) * FINE);
+        }
         let latency_ns = known_latency_ns(report);
+        self.further.reported(client.fleet.sent());
         let from = From::Probe { local };
         let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
         client.counters.replaced += u64::from(replaces);
@@ -150,6 +153,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
                 // Few responses carry a latency.
                 let latency_ns = known_latency_ns(report);
                 let latency_ns = latency_ns.or_else(|| self.rows.find(replica)?.latency_ns);
+                self.further.reported(client.fleet.sent());
                 let from = From::Response;
                 let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
                 client.counters.replaced += u64::from(replaces);
@@ -158,11 +162,13 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     }
 
     /// The latency of a query to an unprobed replica is all that is known of its speed. `[A13]`
-    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
+    #[expect(clippy::inline_always, reason = "each query needs it once")]
+    #[inline(always)]
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head, client: &Client) {
         if let Some(row) = self.rows.find_mut(replica)
             && row.local
         {
-            let latency_ns = span_ns(head.latency);
+            let latency_ns = span_ns(client.without_way(head.latency));
             (self.rule).handle_own_latency(now, replica, latency_ns, head.failed());
             row.known = self.rule.known(replica, row.others_min());
         }

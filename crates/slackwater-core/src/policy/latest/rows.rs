@@ -13,8 +13,8 @@ pub(super) struct Row<K> {
     pub(super) replica: ReplicaId,
     pub(super) received_at: Instant,
     pub(super) latency_ns: Option<NonZeroU64>,
-    /// Queries that other clients have in flight: the reported RIF minus what this client had; for
-    /// an unprobed replica, as drawn from what others reported.
+    /// Queries that other clients have in flight: the reported RIF minus what this client had. For
+    /// an unprobed replica it is an estimate.
     pub(super) others: u32,
     pub(super) local: bool,
     pub(super) known: K,
@@ -79,6 +79,11 @@ impl<K: Copy + Default> Rows<K> {
 
     pub(super) fn all_mut(&mut self) -> &mut [Row<K>] {
         &mut self.all
+    }
+
+    /// Where the report of this replica is.
+    pub(super) fn place(&self, replica: ReplicaId) -> Option<usize> {
+        self.places.find(replica).copied()
     }
 
     pub(super) fn find(&self, replica: ReplicaId) -> Option<&Row<K>> {

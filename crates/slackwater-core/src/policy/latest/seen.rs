@@ -19,7 +19,7 @@ impl<R: LatestRule> LatestReports<R> {
         fleet: &Fleet,
     ) -> PooledView {
         let own_in_flight = fleet.in_flight(row.replica);
-        let rif = super::rounded(Self::in_flight(row, own_in_flight, survey.unprobed));
+        let rif = super::rounded(Self::in_flight(row, own_in_flight, survey.own_usual));
         PooledView {
             replica: row.replica,
             rif,

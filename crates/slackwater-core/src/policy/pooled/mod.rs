@@ -325,7 +325,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
         self.pool.remove_replica(replica);
     }
 
-    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head, _client: &Client) {
         self.rule.handle_head(now, replica, head);
     }
 

@@ -204,7 +204,7 @@ impl<K: Keep> Policy for Probed<K> {
         self.client.fleet.query_done(replica);
         self.client.locals.query_done(now, &mut ticket, outcome);
         if let Some(head) = ticket.end_latency(now, outcome) {
-            self.kept.handle_head(now, replica, head);
+            self.kept.handle_head(now, replica, head, &self.client);
         }
         if outcome == Outcome::NoConnection {
             self.kept.forget(replica);
@@ -215,7 +215,7 @@ impl<K: Keep> Policy for Probed<K> {
         let now = self.tick(now);
         self.client.locals.head_ready(now, ticket, outcome);
         if let Some(head) = ticket.end_latency(now, outcome) {
-            self.kept.handle_head(now, ticket.replica(), head);
+            (self.kept).handle_head(now, ticket.replica(), head, &self.client);
         }
     }
 

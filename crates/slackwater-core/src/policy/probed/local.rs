@@ -4,21 +4,22 @@
 //! A replica that has never answered a probe, or not for [`SILENCE_MAX`], is *unprobed*. Its probes
 //! are answered here, from a tracker of the client's own queries to it. The client's own RIF is
 //! lower than the replica's true one by what other clients have in flight there. That part is
-//! estimated from the replicas that do answer, as the mean of what they report beyond the client's
-//! own. If other clients spread their load evenly, the sum is the mean of the true RIF given the
-//! client's own, so unprobed replicas are neither starved nor flooded.
+//! estimated (`others`), so unprobed replicas are neither starved nor flooded.
 //!
-//! A policy that compares the latest reports of all replicas would then find the lowest among the
-//! reports, since a mean is never the lowest. There that part is drawn from recent reports instead
-//! ([`Keep::DRAWS_OTHERS`](super::Keep::DRAWS_OTHERS)).
+//! A policy that compares the latest reports of all replicas would find the lowest among the
+//! reports, since an expected value is never the lowest. There the estimate has the spread of
+//! recent reports ([`Keep::DRAWS_OTHERS`](super::Keep::DRAWS_OTHERS)).
+//!
+//! A client's own latencies include the way there and back, which those that replicas report do
+//! not. So the round trip of a probe is taken off.
 
+use super::others::{Others, RecentQueries};
 use super::recent_mean::RecentValues;
 use crate::draw::Draw;
 use crate::policy::fleet::Fleet;
 use crate::policy::last_probe::LostProbes;
 use crate::policy::outcome::Outcome;
-use crate::policy::query::LocalArrival;
-use crate::policy::query::Ticket;
+use crate::policy::query::{LocalArrival, Ticket};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::Instant;
@@ -51,12 +52,15 @@ struct Hearing {
     answered_here_at: Option<Instant>,
 }
 
-/// What this client measured itself of a replica's latency.
+/// What this client measured itself of a replica.
 #[derive(Debug)]
 struct Own {
     /// Number of this watch. Queries sent during an earlier one do not belong to its tracker.
     watch: u32,
     tracker: LoadTracker,
+    /// Queries sent during this watch.
+    sent: u64,
+    recent: RecentQueries,
 }
 
 /// The replicas that answer no probes, and what this client measures itself.
@@ -70,8 +74,7 @@ pub(super) struct LocalLoads {
     /// How many of them are available.
     unprobed_available: usize,
     watches: u32,
-    /// What other clients have in flight at a replica, by recent reports.
-    others: RecentValues,
+    others: Others,
     /// Round trips of recent probes that were answered, in nanoseconds.
     round_trips: RecentValues,
     /// From this time on no unprobed replica is out of reach. It is checked before a search.
@@ -119,6 +122,9 @@ impl LocalLoads {
         match self.hearings.find_mut(replica) {
             Some(hearing) if !hearing.unprobed => hearing.unprobed = true,
             _ => return false,
+        }
+        if self.unprobed_now == 0 {
+            self.others.begin();
         }
         self.unprobed_now += 1;
         self.watch(replica);
@@ -169,6 +175,8 @@ impl LocalLoads {
         let own = Own {
             watch: self.watches,
             tracker: LoadTracker::new(&config),
+            sent: 0,
+            recent: RecentQueries::default(),
         };
         self.own.insert(replica, Some(Box::new(own)));
     }
@@ -186,17 +194,19 @@ impl LocalLoads {
         // again.
     }
 
-    /// Takes in a reported `rif`, of which `own_in_flight` is this client's. `rif` is capped at an
-    /// ordinary value, so that one overloaded or lying replica does not stand for all.
-    pub(super) fn note_others_rif(&mut self, rif: Rif, own_in_flight: u32) {
-        self.others
-            .record(rif.count().saturating_sub(own_in_flight).into());
+    /// Takes in a report, with its `rif` or a lower one, of which `own_in_flight` is this client's.
+    #[inline]
+    pub(super) fn note_others(&mut self, report: &LoadReport, rif: Rif, own_in_flight: u32) {
+        self.others.note(rif, own_in_flight);
+        if self.unprobed_now > 0 {
+            self.others.note_rate(report);
+        }
     }
 
     /// Forgets what reports showed, since no replica answers any more: the load of other clients,
     /// and the round trip that sets the pace.
     pub(super) fn forget_answers(&mut self) {
-        self.others = RecentValues::default();
+        self.others = Others::default();
         self.round_trips = RecentValues::default();
     }
 
@@ -218,11 +228,15 @@ impl LocalLoads {
 
     /// Notes that a query goes to the replica. Returns it as the tracker of an unprobed replica saw
     /// it.
-    pub(super) fn query_sent(&self, now: Instant, replica: ReplicaId) -> Option<LocalArrival> {
+    pub(super) fn query_sent(&mut self, now: Instant, replica: ReplicaId) -> Option<LocalArrival> {
         if self.unprobed_now == 0 {
             return None;
         }
-        let own = self.own.find(replica)?.as_ref()?;
+        let Some(Some(own)) = self.own.find_mut(replica) else {
+            self.others.query_sent();
+            return None;
+        };
+        own.sent += 1;
         Some(LocalArrival {
             watch: own.watch,
             arrival: own.tracker.arrive(now),
@@ -274,18 +288,16 @@ impl LocalLoads {
         (own.watch == local.watch).then_some(own)
     }
 
-    /// What other clients have in flight at a replica: the mean, by recent reports.
-    pub(super) fn mean_of_others(&self) -> u64 {
-        self.others.mean()
+    /// The latency of this client's own query, without the way there and back: the mean
+    /// round trip of recent probes, but at most half of it, since an answer may wait to be read.
+    pub(super) fn without_way(&self, latency: Duration) -> Duration {
+        let way = Duration::from_nanos(self.round_trips.mean());
+        latency.saturating_sub(way).max(latency / 2)
     }
 
-    /// What other clients have in flight at a replica, as in one of these reports.
-    pub(super) fn drawn_others(&self, draw: &mut dyn Draw) -> u64 {
-        self.others.drawn(draw)
-    }
-
-    /// An unprobed replica's probe, answered from the client's own measurements and this estimate
-    /// of what others have in flight there, or why it is not.
+    /// An unprobed replica's probe, one of `available` ones, answered from the client's own
+    /// measurements and an estimate of what others have in flight there; or why it is not. The
+    /// estimate is spread with `draw`.
     ///
     /// The pace is that of a replica that answers: not before `interval_ns`, and not while a probe
     /// would still be in flight. Local reports cost nothing, and would otherwise displace the
@@ -295,8 +307,9 @@ impl LocalLoads {
         now: Instant,
         replica: ReplicaId,
         own_in_flight: u32,
-        others: u64,
+        available: usize,
         interval_ns: u64,
+        draw: Option<&mut dyn Draw>,
     ) -> Result<LoadReport, Unanswered> {
         let pace_ns = interval_ns.max(self.round_trips.mean());
         let hearing = self
@@ -311,10 +324,14 @@ impl LocalLoads {
             return Err(Unanswered::Interval);
         }
         hearing.answered_here_at = Some(now);
-        let own = self.own.find(replica).and_then(Option::as_ref);
+        let own = self.own.find_mut(replica).and_then(Option::as_mut);
         let own = own.ok_or(Unanswered::OutOfReach)?;
+        self.others.read(now);
+        (own.recent).read(now, own.sent, own.tracker.rif_time_ns(now));
+        let answering = available.saturating_sub(self.unprobed_available);
+        let others = (self.others).estimate(&own.recent, own_in_flight, answering, draw);
         let mut report = own.tracker.report(now);
-        let others = u32::try_from(others).unwrap_or(u32::MAX);
+        report.latency = report.latency.map(|latency| self.without_way(latency));
         report.rif = Rif::new(own_in_flight.saturating_add(others));
         Ok(report)
     }

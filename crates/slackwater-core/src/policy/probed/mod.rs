@@ -9,13 +9,14 @@
 //! | handling of queries, reports, timeouts | `flow` |
 //! | which replica to probe, and when | `probing`, `sounding` |
 //! | largest probe rate, and a lower one in an overload | `rate_cap`, `back_off` |
-//! | replicas that answer no probes | `local`, `recent_mean` |
+//! | replicas that answer no probes | `local`, `others`, `recent_mean` |
 //! | which RIF is high in this fleet | `rif_limit` |
 //! | the best and the worst of the kept reports | `rank` |
 
 mod back_off;
 mod flow;
 mod local;
+mod others;
 mod probing;
 pub(in crate::policy) mod rank;
 mod rate_cap;
@@ -57,9 +58,9 @@ const ORDINARY_QUANTILE: Quantile = match Quantile::from_millionths(800_000) {
 pub trait Keep: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// Whether the report of an unprobed replica has a load of other clients that was drawn from
-    /// recent reports, instead of the mean of those that are ordinary `[A13]`. Such a policy has no
-    /// RIF limit that is learned from reports.
+    /// Whether the estimated load of other clients at an unprobed replica has the spread of recent
+    /// reports, instead of a mean of those that are ordinary `[A13]`. Such a policy learns no RIF
+    /// limit from reports.
     const DRAWS_OTHERS: bool = false;
     /// The reason of a pick when no report helps.
     const WITHOUT_REPORTS: PickReason = PickReason::Random;
@@ -155,8 +156,8 @@ pub trait Keep: Debug + Send {
 
     /// Notes the latency of a query to the replica. Called once per query: at the head of the
     /// response or, if the driver reports no heads, at the end.
-    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
-        let _ = (now, replica, head);
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head, client: &Client) {
+        let _ = (now, replica, head, client);
     }
 
     /// Adds a replica about which nothing is known.
@@ -274,6 +275,12 @@ impl Client {
     /// Whether any available replica is unprobed. `[A13]`
     pub(in crate::policy) fn any_unprobed(&self) -> bool {
         self.locals.any_unprobed_available()
+    }
+
+    /// The latency of this client's own query to an unprobed replica, as that would report it.
+    /// `[A13]`
+    pub(in crate::policy) fn without_way(&self, latency: Duration) -> Duration {
+        self.locals.without_way(latency)
     }
 
     /// A reported RIF, capped at what replicas ordinarily report. `[A13]`
@@ -415,10 +422,10 @@ impl<K: Keep> Probed<K> {
             };
             let client = &mut self.client;
             if K::DRAWS_OTHERS {
-                client.locals.note_others_rif(report.rif, own_in_flight);
+                client.locals.note_others(report, report.rif, own_in_flight);
             } else {
                 let ordinary = client.ordinary(report.rif);
-                client.locals.note_others_rif(ordinary, own_in_flight);
+                client.locals.note_others(report, ordinary, own_in_flight);
                 client.reported.record(report.rif);
             }
             let from = Subject {

@@ -126,13 +126,10 @@ impl<K: Keep> Probed<K> {
     ) -> Option<Probe> {
         let interval_ns = self.probe_interval_min_ns;
         let own_in_flight = self.client.fleet.in_flight(replica);
+        let available = self.client.fleet.available().len();
+        let spread: Option<&mut dyn Draw> = if K::DRAWS_OTHERS { Some(draw) } else { None };
         let locals = &mut self.client.locals;
-        let others = if K::DRAWS_OTHERS {
-            locals.drawn_others(draw)
-        } else {
-            locals.mean_of_others()
-        };
-        match locals.answer(now, replica, own_in_flight, others, interval_ns) {
+        match locals.answer(now, replica, own_in_flight, available, interval_ns, spread) {
             Ok(report) => {
                 self.client.counters.probes_local += 1;
                 if self.client.fleet.is_available(replica) {

@@ -103,7 +103,7 @@ pub(crate) struct SlowPrequal {
     responses: Vec<u32>,
     /// RIF of every local estimate so far.
     estimates: Vec<u32>,
-    /// RIF beyond the client's own in every response of an available replica so far.
+    /// RIF beyond the client's own in every response of an available replica so far, in 1/1024.
     others: Vec<u64>,
     /// Round trips of all answered probes so far, in nanoseconds.
     round_trips: Vec<u64>,

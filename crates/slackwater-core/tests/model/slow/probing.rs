@@ -142,8 +142,9 @@ impl SlowPrequal {
         }
     }
 
-    /// `[A13]`: own RIF and latency, with RIF raised by the estimate of others there. The pace is
-    /// that of real probes, with one in flight at a time.
+    /// `[A13]`: own RIF, raised by the estimate of others there, and own latency without the way.
+    /// The pace is that of real probes, with one in flight at a time. No report here has a query
+    /// rate, so Little's law is not used.
     fn answer_locally(&mut self, now: Instant, target: ReplicaId, draw: &mut dyn Draw) {
         let it = self.replicas.get_mut(&target).expect("known");
         if now < it.unreachable_until {
@@ -158,7 +159,11 @@ impl SlowPrequal {
         }
         it.answered_here_at = Some(now);
         let mut report = it.tracker.as_ref().expect("silent").report(now);
-        let rif = u64::from(it.in_flight) + recent_mean(&self.others);
+        report.latency = report
+            .latency
+            .map(|latency| latency.saturating_sub(round_trip).max(latency / 2));
+        let others = (recent_mean(&self.others) + 512) / 1_024;
+        let rif = u64::from(it.in_flight) + others;
         report.rif = Rif::new(u32::try_from(rif).unwrap_or(u32::MAX));
         self.counters.probes_local += 1;
         if self.available.contains(&target) {
@@ -304,7 +309,7 @@ impl SlowPrequal {
         let others = ordinary.count().saturating_sub(it.in_flight);
         self.settle_availability(replica);
         if self.available.contains(&replica) {
-            self.others.push(others.into());
+            self.others.push(u64::from(others) * 1_024);
             self.responses.push(report.rif.count());
         }
         self.pool_report(now, replica, report, false, draw);

@@ -21,8 +21,10 @@ const REPORTS_MIN: u64 = 8;
 /// The time constant of means. The values in them are as old, on average, as the queries of a
 /// reported rate, so both sides of Little's law are of one time.
 const MEMORY_NS: u64 = span_ns(RecentRates::WINDOW) / 2;
-/// Queries in the mean latency of an unprobed replica: chance moves it by an eighth.
-const OWN_QUERIES: u64 = 64;
+/// Queries in the mean latency of an unprobed replica: chance moves it by a quarter.
+const OWN_QUERIES: u64 = 16;
+/// Queries as which the mean of the other replicas counts before the first own one.
+const OWN_PRESUMED: u64 = 4;
 /// An unprobed replica is tried again as one of which nothing is known this long after the last of
 /// this client's own queries to it has ended.
 const OWN_MEMORY_NS: u64 = 30_000_000_000;
@@ -65,7 +67,8 @@ pub(super) struct Learned {
 impl Learned {
     /// The mean latency, in 1/1024 ns, if it counts yet.
     pub(super) fn latency(self) -> Option<u64> {
-        (self.reports >= REPORTS_MIN).then_some(self.latency)
+        let fewest = if self.own { 1 } else { REPORTS_MIN };
+        (self.reports >= fewest).then_some(self.latency)
     }
 
     /// What it adds to the sums over all replicas.
@@ -85,9 +88,8 @@ impl Learned {
         self.at = now;
         let latency = (latency_ns.saturating_mul(FINE)).min(most(others).min(LATENCY_MAX));
         if self.reports == 0 {
-            // A client has few queries of its own, and a slow replica must not wait for eight. So
-            // the mean begins as if there had been that many as elsewhere.
-            self.reports = REPORTS_MIN;
+            // A client has few queries of its own, and a slow replica must not wait for eight.
+            self.reports = OWN_PRESUMED;
             self.latency = others.mean().map_or(latency, |ns| ns * FINE);
         }
         self.reports = (self.reports + 1).min(OWN_QUERIES);
@@ -96,6 +98,7 @@ impl Learned {
 
     /// No query has ended there for long. It is tried again as one of which nothing is known.
     fn forget_latency(&mut self) {
+        self.own = false;
         self.reports = 0;
         self.latency = 0;
     }
@@ -112,6 +115,7 @@ impl Learned {
         if self.own && rate > 0 {
             // The replica answers now. Its mean latency goes on from that of the own queries.
             self.own = false;
+            self.reports = REPORTS_MIN;
             self.rif = mul_div(self.latency, RIF_PARTS, interval(rate));
         }
         let parts = if self.reports < REPORTS_MIN {

@@ -112,8 +112,8 @@ fn at_most_four_times_the_mean_of_others_is_remembered() {
     }
     assert_eq!(
         own.latency,
-        13 * FINE_MS,
-        "the mean of nine times 10, and 40"
+        15 * FINE_MS,
+        "the mean of five times 10, and 40"
     );
 }
 
@@ -135,12 +135,12 @@ fn latency_that_is_seen_to_be_low_without_a_division_is_low() {
 }
 
 #[test]
-fn mean_of_own_latencies_is_over_64_queries() {
+fn mean_of_own_latencies_is_over_16_queries() {
     let mut own = Learned::default();
     for _ in 0..200 {
         own.learn_own(at(0), 10 * MS, NO_OTHERS);
     }
-    own.learn_own(at(0), 74 * MS, NO_OTHERS);
+    own.learn_own(at(0), 26 * MS, NO_OTHERS);
     assert_eq!(own.latency(), Some(11 * FINE_MS));
 }
 
@@ -167,9 +167,9 @@ fn own_latencies_count_as_at_most_four_times_the_mean_of_others() {
     assert!(latency.abs_diff(40 * FINE_MS) < FINE_MS / 100, "{latency}");
 }
 
-/// The mean of the others counts as eight queries.
+/// The mean of the others counts as four queries.
 #[test]
-fn first_own_query_counts_as_a_ninth() {
+fn first_own_query_counts_as_a_fifth() {
     let (mut table, [first, second]) = table();
     table.handle_own_latency(at(0), first, 10 * MS, false);
     assert_eq!(
@@ -177,8 +177,32 @@ fn first_own_query_counts_as_a_ninth() {
         Some(10 * FINE_MS),
         "nothing else is known"
     );
-    table.handle_own_latency(at(0), second, 28 * MS, false);
+    table.handle_own_latency(at(0), second, 20 * MS, false);
     assert_eq!(table.of(second).latency(), Some(12 * FINE_MS));
+}
+
+#[test]
+fn latency_that_was_forgotten_is_learned_anew_from_eight_reports() {
+    let mut learned = Learned::default();
+    for _ in 0..20 {
+        learned.learn_own(at(0), 50 * MS, NO_OTHERS);
+    }
+    learned.forget_latency();
+    for rate in [0, 100_000] {
+        let mut learned = learned;
+        let reported = Reported {
+            rif: Rif::new(2),
+            query_rate_millis: rate,
+            ..report(replica(), 20)
+        };
+        for _ in 0..7 {
+            learned.learn(at(0), reported, NO_OTHERS);
+            assert_eq!(learned.latency(), None);
+        }
+        learned.learn(at(0), reported, NO_OTHERS);
+        let latency = learned.latency().expect("the eighth");
+        assert!(latency.abs_diff(20 * FINE_MS) < FINE_MS / 100, "{latency}");
+    }
 }
 
 #[test]
@@ -193,9 +217,9 @@ fn failure_counts_if_it_took_longer_than_usual() {
     };
     assert_eq!(after(1), None, "it may have failed at once");
     assert_eq!(after(10), None);
-    assert_eq!(after(37), Some(13 * FINE_MS));
+    assert_eq!(after(25), Some(13 * FINE_MS));
     assert_eq!(after(13), Some(13 * FINE_MS), "no longer than its own mean");
-    assert_eq!(after(23), Some(14 * FINE_MS));
+    assert_eq!(after(19), Some(14 * FINE_MS));
 }
 
 #[test]

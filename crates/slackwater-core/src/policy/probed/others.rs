@@ -1,0 +1,396 @@
+//! What other clients have in flight at an unprobed replica, by Little's law. `[A13]` `[Decision
+//! 0002]`
+//!
+//! Let other clients send n queries to the replicas that answer for each of this client's. If they
+//! treat the unprobed replica as this client does, they send n for one there, too. A query takes as
+//! long there from any client, so they also have n times as many in flight:
+//!
+//! > others = n × this client's mean in flight
+//!
+//! Without it, the others would be assumed to have as many there as elsewhere. Then clients that
+//! all prefer the unprobed replicas would see the others run empty, take that for a sign that the
+//! unprobed ones are empty, too, and never find out.
+
+use super::recent_mean::RecentValues;
+use crate::draw::Draw;
+use crate::fixed::mul_div;
+use crate::policy::turns::FINE;
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+use crate::tracker::RecentRates;
+
+/// Shortest time between two readings of what is counted. With a second, a replica that becomes
+/// slow is found too late.
+const STEP_NS: u64 = 100_000_000;
+/// The time that counts: as long as that of the rates that replicas report. A reading lets as much
+/// of the older ones fade as its part of this time.
+const WINDOW_NS: u64 = span_ns(RecentRates::WINDOW);
+/// Nanoseconds from one query to the next at a reported rate of 1, a thousandth of a query per
+/// second.
+const RATE_NS: u64 = 1_000_000_000_000;
+
+/// Queries of this client in recent seconds, and how long they were in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RecentQueries {
+    /// When the totals were last read. `None` before.
+    read_at: Option<Instant>,
+    queries_read: u64,
+    in_flight_read_ns: u64,
+    /// In 1/1024.
+    queries: u64,
+    /// Queries in flight, integrated over `span_ns`.
+    in_flight_ns: u64,
+    span_ns: u64,
+}
+
+impl RecentQueries {
+    /// Takes in how many queries there were since the beginning, and queries in flight integrated
+    /// over that time, wrapping. Of a query that never reached the replica no time counts, so there
+    /// may be less than before.
+    pub(super) fn read(&mut self, now: Instant, queries: u64, in_flight_ns: u64) {
+        if let Some(read_at) = self.read_at {
+            let span_ns = now.ns_since(read_at);
+            if span_ns < STEP_NS {
+                return;
+            }
+            let kept_ns = WINDOW_NS.saturating_sub(span_ns);
+            let add = |sum: u64, new: u64| mul_div(sum, kept_ns, WINDOW_NS).saturating_add(new);
+            let queries = queries.wrapping_sub(self.queries_read);
+            let more_ns = in_flight_ns.wrapping_sub(self.in_flight_read_ns);
+            let in_flight_ns = u64::try_from(more_ns.cast_signed()).unwrap_or(0);
+            self.queries = add(self.queries, queries.saturating_mul(FINE));
+            self.in_flight_ns = add(self.in_flight_ns, in_flight_ns);
+            self.span_ns = add(self.span_ns, span_ns);
+        }
+        self.read_at = Some(now);
+        self.queries_read = queries;
+        self.in_flight_read_ns = in_flight_ns;
+    }
+
+    /// Queries of others for each of these, in 1/1024, if all clients send this many a second, in
+    /// thousandths. `None` if there was less than one.
+    fn of_others(&self, all_rate_millis: u64) -> Option<u64> {
+        let all = mul_div(all_rate_millis, self.span_ns, RATE_NS / FINE);
+        (self.queries >= FINE)
+            .then(|| mul_div(all.saturating_sub(self.queries), FINE, self.queries))
+    }
+}
+
+/// What is known of other clients' queries.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    /// What they have in flight at a replica, by recent reports, in 1/1024.
+    in_flight: RecentValues,
+    /// Queries of all clients per second at a replica, by recent reports, in thousandths.
+    rate_millis: RecentValues,
+    /// This client's queries to replicas that answer, since it counts them.
+    sent: u64,
+    own: RecentQueries,
+}
+
+impl Others {
+    /// Takes in the RIF of a report, of which `own_in_flight` is this client's. It is capped at an
+    /// ordinary value, so that one overloaded or lying replica does not stand for all.
+    #[inline]
+    pub(super) fn note(&mut self, rif: Rif, own_in_flight: u32) {
+        let others = rif.count().saturating_sub(own_in_flight);
+        self.in_flight.record(u64::from(others) * FINE);
+    }
+
+    /// Takes in the query rate of a report.
+    pub(super) fn note_rate(&mut self, report: &LoadReport) {
+        if let Some(rate_millis) = report.query_rate_millis {
+            self.rate_millis.record(rate_millis.into());
+        }
+    }
+
+    /// Begins anew to compare rates, when the first replica becomes unprobed.
+    pub(super) fn begin(&mut self) {
+        self.rate_millis = RecentValues::default();
+        self.own = RecentQueries::default();
+    }
+
+    /// Counts a query of this client to a replica that answers.
+    pub(super) const fn query_sent(&mut self) {
+        self.sent += 1;
+    }
+
+    /// Reads how many queries this client has sent to replicas that answer.
+    pub(super) fn read(&mut self, now: Instant) {
+        self.own.read(now, self.sent, 0);
+    }
+
+    /// Requests that they are assumed to have in flight at an unprobed replica, where this client
+    /// has had these queries and has `in_flight` now, while `answering` replicas report.
+    ///
+    /// With `draw` the estimate has the spread of what is reported: it differs from its mean as one
+    /// report, which is drawn, from the mean of all.
+    pub(super) fn estimate(
+        &self,
+        own: &RecentQueries,
+        in_flight: u32,
+        answering: usize,
+        draw: Option<&mut dyn Draw>,
+    ) -> u32 {
+        let mean = self.in_flight.mean();
+        let expected = self.expected(own, in_flight, answering).unwrap_or(mean);
+        let reported = draw.map_or(mean, |draw| self.in_flight.drawn(draw));
+        let others = reported.saturating_add(expected).saturating_sub(mean);
+        u32::try_from(others.saturating_add(FINE / 2) / FINE).unwrap_or(u32::MAX)
+    }
+
+    /// The mean of the estimate, in 1/1024. `None` while it is not known better than as the mean of
+    /// what is reported.
+    fn expected(&self, own: &RecentQueries, in_flight: u32, answering: usize) -> Option<u64> {
+        let all_rate_millis = self.rate_millis.mean().saturating_mul(answering as u64);
+        if all_rate_millis == 0 || own.span_ns == 0 {
+            return None;
+        }
+        let of_others = self.own.of_others(all_rate_millis)?;
+        let by_law = mul_div(own.in_flight_ns, of_others, own.span_ns);
+        // The mean of what is reported counts like one query.
+        let seen = (own.queries).saturating_add(u64::from(in_flight) * FINE);
+        let (all, mean) = (seen.saturating_add(FINE), self.in_flight.mean());
+        Some(mul_div(by_law, seen, all).saturating_add(mul_div(mean, FINE, all)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::SplitMix64;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use core::time::Duration;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * MS)
+    }
+
+    /// A report of this load, with queries per second.
+    fn report(rif: u32, rate: Option<u32>) -> LoadReport {
+        LoadReport {
+            query_rate_millis: rate.map(|rate| rate * 1_000),
+            ..LoadReport::new(Rif::new(rif), Some(Duration::from_millis(10)))
+        }
+    }
+
+    fn reports(report: LoadReport) -> Vec<LoadReport> {
+        vec![report; 64]
+    }
+
+    /// A client's recent queries: this many a second for ten seconds, each this long in flight.
+    fn steady(a_second: u64, in_flight_ms: u64) -> RecentQueries {
+        let mut recent = RecentQueries::default();
+        for ms in 0..=10_000 {
+            let queries = ms * a_second / 1_000;
+            recent.read(at(ms), queries, queries * in_flight_ms * MS);
+        }
+        recent
+    }
+
+    /// What is known after these reports, with ten own queries a second to replicas that answer.
+    fn others(reports: &[LoadReport]) -> Others {
+        let mut others = Others::default();
+        for ms in 0..=10_000 {
+            if ms % 100 == 50 {
+                others.query_sent();
+            }
+            others.read(at(ms));
+        }
+        for report in reports {
+            others.note(report.rif, 0);
+            others.note_rate(report);
+        }
+        others
+    }
+
+    #[test]
+    fn recent_queries_are_read_each_tenth_of_a_second() {
+        let mut recent = RecentQueries::default();
+        recent.read(at(0), 5, 7 * MS);
+        recent.read(at(99), 15, 17 * MS);
+        assert_eq!(recent.span_ns, 0, "not yet");
+        recent.read(at(100), 25, 27 * MS);
+        let read = (recent.queries, recent.in_flight_ns, recent.span_ns);
+        assert_eq!(
+            read,
+            (20 * FINE, 20 * MS, 100 * MS),
+            "since the first reading"
+        );
+    }
+
+    #[test]
+    fn recent_queries_fade_over_four_seconds() {
+        let mut recent = RecentQueries::default();
+        recent.read(at(0), 0, 0);
+        recent.read(at(1_000), 100, 1_000 * MS);
+        recent.read(at(2_000), 100, 1_000 * MS);
+        assert_eq!(recent.queries, 75 * FINE, "a quarter of them");
+        assert_eq!(recent.in_flight_ns, 750 * MS);
+        assert_eq!(recent.span_ns, 1_750 * MS);
+        recent.read(at(6_000), 101, 1_001 * MS);
+        let read = (recent.queries, recent.in_flight_ns, recent.span_ns);
+        assert_eq!(read, (FINE, MS, 4_000 * MS), "all that is older");
+    }
+
+    #[test]
+    fn totals_may_wrap() {
+        let mut recent = RecentQueries::default();
+        recent.read(at(0), 0, u64::MAX - 5 * MS);
+        recent.read(at(100), 1, 5 * MS - 1);
+        assert_eq!(recent.in_flight_ns, 10 * MS);
+    }
+
+    /// Ten of 400 queries a second are this client's, and others send 39 for each of them.
+    #[test]
+    fn others_have_as_many_times_more_in_flight_as_they_send() {
+        let others = others(&reports(report(3, Some(100))));
+        let recent = steady(10, 50);
+        let expected = others.expected(&recent, 0, 4).expect("known");
+        // By the law, 39 × 0.5. It counts for the 40 queries of some four seconds, of 41.
+        let by_law = (39 * FINE / 2 * 40 + 3 * FINE) / 41;
+        assert!(
+            expected.abs_diff(by_law) < by_law / 50,
+            "{expected}, {by_law}"
+        );
+        assert_eq!(others.estimate(&recent, 0, 4, None), 19);
+    }
+
+    #[test]
+    fn the_mean_of_reports_counts_like_one_query() {
+        let others = others(&reports(report(3, Some(100))));
+        let mut recent = RecentQueries::default();
+        recent.read(at(0), 0, 0);
+        recent.read(at(1_000), 1, 0);
+        let mean = 3 * FINE;
+        assert_eq!(others.expected(&recent, 0, 4), Some(mean / 2), "of two");
+        // One that is in flight counts, too.
+        assert_eq!(others.expected(&recent, 1, 4), Some(mean / 3), "of three");
+        recent.read(at(2_000), 1, 0);
+        assert_eq!(
+            others.expected(&recent, 0, 4),
+            Some(mean * 4 / 7),
+            "of 1.75"
+        );
+    }
+
+    #[test]
+    fn query_that_is_withdrawn_after_a_reading_takes_nothing_from_the_others() {
+        let mut recent = RecentQueries::default();
+        recent.read(at(0), 0, 0);
+        recent.read(at(200), 1, 200 * MS);
+        recent.read(at(300), 2, 50 * MS);
+        assert_eq!(recent.in_flight_ns, 195 * MS);
+        recent.read(at(400), 2, 60 * MS);
+        assert_eq!(recent.in_flight_ns, 195 * MS * 39 / 40 + 10 * MS);
+    }
+
+    #[test]
+    fn rates_are_compared_anew_when_a_first_replica_falls_silent() {
+        let mut others = others(&reports(report(3, Some(100))));
+        let recent = steady(10, 50);
+        assert!(others.expected(&recent, 0, 4).is_some());
+        others.begin();
+        others.read(at(700_000));
+        others.query_sent();
+        others.read(at(700_100));
+        others.note_rate(&report(3, Some(100)));
+        // One query in 100 ms is the same as ten a second, so others send as many as before.
+        assert_eq!(others.estimate(&recent, 0, 4, None), 19);
+    }
+
+    #[test]
+    fn fewer_than_one_own_query_shows_no_rate() {
+        let mut others = others(&reports(report(3, Some(100))));
+        others.begin();
+        others.note_rate(&report(3, Some(100)));
+        others.read(at(20_000));
+        others.query_sent();
+        others.read(at(20_100));
+        let recent = steady(10, 50);
+        assert!(others.expected(&recent, 0, 4).is_some());
+        others.read(at(20_200));
+        assert_eq!(
+            others.expected(&recent, 0, 4),
+            None,
+            "39 of 40 parts of one"
+        );
+    }
+
+    #[test]
+    fn only_client_expects_no_others() {
+        let others = others(&reports(report(0, Some(5))));
+        let expected = others.expected(&steady(100, 500), 3, 2);
+        assert_eq!(expected, Some(0), "its ten a second are all");
+    }
+
+    #[test]
+    fn without_rates_the_mean_of_reports_is_expected() {
+        let recent = steady(10, 50);
+        for rate in [None, Some(0)] {
+            let others = others(&reports(report(3, rate)));
+            assert_eq!(others.expected(&recent, 0, 4), None, "{rate:?}");
+            assert_eq!(others.estimate(&recent, 0, 4, None), 3);
+        }
+        let known = others(&reports(report(3, Some(100))));
+        assert_eq!(known.expected(&recent, 0, 0), None, "no replica answers");
+        let none_yet = RecentQueries::default();
+        assert_eq!(known.expected(&none_yet, 0, 4), None);
+        let mut none_elsewhere = Others::default();
+        none_elsewhere.note_rate(&report(3, Some(100)));
+        assert_eq!(none_elsewhere.expected(&recent, 0, 4), None);
+    }
+
+    /// Reports of 1 and 5 have the mean 3, and with ten times that many expected they are 28 and
+    /// 32.
+    #[test]
+    fn drawn_estimate_is_as_far_from_its_mean_as_a_report() {
+        let reports: Vec<_> = (0..64).map(|n| report(1 + n % 2 * 4, Some(100))).collect();
+        let others = others(&reports);
+        let recent = steady(10, 79);
+        let mut draw = SplitMix64::new(1);
+        let mut drawn = || others.estimate(&recent, 0, 4, Some(&mut draw));
+        let drawn: Vec<_> = (0..200).map(|_| drawn()).collect();
+        let lower = drawn.iter().filter(|&&others| others == 28).count();
+        let higher = drawn.iter().filter(|&&others| others == 32).count();
+        assert_eq!(lower + higher, 200, "{drawn:?}");
+        assert!((70..=130).contains(&lower), "{lower}");
+        // Where less is expected, none is below 0.
+        let mut drawn = || others.estimate(&steady(10, 0), 0, 4, Some(&mut draw));
+        assert!(
+            (0..200)
+                .map(|_| drawn())
+                .all(|others| others == 0 || others == 2)
+        );
+    }
+
+    #[test]
+    fn own_queries_are_not_of_others() {
+        let mut others = Others::default();
+        others.note(Rif::new(9), 4);
+        assert_eq!(others.estimate(&RecentQueries::default(), 0, 1, None), 5);
+        others.note(Rif::new(2), 4);
+        assert_eq!(
+            others.estimate(&RecentQueries::default(), 0, 1, None),
+            3,
+            "2.5"
+        );
+    }
+
+    #[test]
+    fn largest_values_do_not_overflow() {
+        let mut others = others(&reports(report(u32::MAX, Some(u32::MAX / 1_000))));
+        let mut recent = RecentQueries::default();
+        recent.read(at(0), 0, 0);
+        recent.read(Instant::from_nanos(u64::MAX), u64::MAX, u64::MAX);
+        recent.read(Instant::from_nanos(u64::MAX), 0, 0);
+        others.own = RecentQueries {
+            queries: 1,
+            ..recent
+        };
+        assert_eq!(others.estimate(&recent, u32::MAX, 1 << 20, None), u32::MAX);
+    }
+}

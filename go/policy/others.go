@@ -1,0 +1,149 @@
+package policy
+
+import (
+	"math"
+	"time"
+
+	"github.com/slackwater/slackwater/go/internal/ints"
+)
+
+const (
+	// ratesWindowNS is the time that the rates cover which replicas report (see package load). A
+	// client's own counts cover as much: a reading lets as much of the older ones fade as its part of
+	// this time.
+	ratesWindowNS = uint64(4 * time.Second)
+	// readingNS is the shortest time between two readings of what is counted. With a second, a
+	// replica that becomes slow is found too late.
+	readingNS = uint64(100 * time.Millisecond)
+)
+
+// recentQueries are queries of this client in recent seconds, and how long they were in flight.
+type recentQueries struct {
+	// readAt is when the totals were last read. It is absent before.
+	readAt         Optional[Instant]
+	queriesRead    uint64
+	inFlightReadNS uint64
+	// queries is in 1/1024.
+	queries uint64
+	// inFlightNS is queries in flight, integrated over spanNS.
+	inFlightNS uint64
+	spanNS     uint64
+}
+
+// read takes in how many queries there were since the beginning, and queries in flight integrated
+// over that time, wrapping. Of a query that never reached the replica no time counts, so there may
+// be less than before.
+func (r *recentQueries) read(now Instant, queries, inFlightNS uint64) {
+	if readAt, known := r.readAt.Get(); known {
+		spanNS := now.nsSince(readAt)
+		if spanNS < readingNS {
+			return
+		}
+		keptNS := ints.Sub(ratesWindowNS, spanNS)
+		add := func(sum *uint64, newer uint64) {
+			*sum = ints.Add(ints.MulDiv(*sum, keptNS, ratesWindowNS), newer)
+		}
+		add(&r.queries, ints.Mul(queries-r.queriesRead, fine))
+		add(&r.inFlightNS, uint64(max(int64(inFlightNS-r.inFlightReadNS), 0)))
+		add(&r.spanNS, spanNS)
+	}
+	r.readAt = Some(now)
+	r.queriesRead, r.inFlightReadNS = queries, inFlightNS
+}
+
+// ofOthers returns the queries of others for each of these, in 1/1024, if all clients send this
+// many a second, in thousandths. It returns false if there was less than one of these.
+func (r *recentQueries) ofOthers(allRateMillis uint64) (uint64, bool) {
+	if r.queries < fine {
+		return 0, false
+	}
+	all := ints.MulDiv(allRateMillis, r.spanNS, rateNS/fine)
+	return ints.MulDiv(ints.Sub(all, r.queries), fine, r.queries), true
+}
+
+// otherClients is what is known of other clients' queries. With it, what they have in flight at an
+// unprobed replica is estimated by Little's law.
+//
+// Let other clients send n queries to the replicas that answer for each of this client's. If they
+// treat the unprobed replica as this client does, they send n for one there, too. A query takes as
+// long there from any client, so they also have n times as many in flight:
+//
+//	others = n × this client's mean in flight
+//
+// Without it, the others would be assumed to have as many there as elsewhere. Then clients that all
+// prefer the unprobed replicas would see the others run empty, take that for a sign that the
+// unprobed ones are empty, too, and never find out.
+type otherClients struct {
+	// inFlight is what they have in flight at a replica, by recent reports, in 1/1024.
+	inFlight recentValues
+	// rateMillis is queries of all clients per second at a replica, by recent reports, in
+	// thousandths.
+	rateMillis recentValues
+	// sent counts this client's queries to replicas that answer, since it counts them.
+	sent uint64
+	own  recentQueries
+}
+
+// note takes in the RIF of a report, of which a part is this client's. It is capped at an ordinary
+// value, so that one overloaded or lying replica does not stand for all.
+func (o *otherClients) note(rif, ownInFlight uint32) {
+	o.inFlight.record(uint64(ints.Sub(rif, ownInFlight)) * fine)
+}
+
+// begin begins anew to compare rates, when the first replica becomes unprobed.
+func (o *otherClients) begin() {
+	o.rateMillis, o.own = recentValues{}, recentQueries{}
+}
+
+// noteRate takes in the query rate of a report.
+func (o *otherClients) noteRate(report *LoadReport) {
+	if rateMillis, known := report.QueryRateMillis.Get(); known {
+		o.rateMillis.record(uint64(rateMillis))
+	}
+}
+
+// querySent counts a query of this client to a replica that answers.
+func (o *otherClients) querySent() { o.sent++ }
+
+// read reads how many queries this client has sent to replicas that answer.
+func (o *otherClients) read(now Instant) { o.own.read(now, o.sent, 0) }
+
+// estimate returns the requests that they are assumed to have in flight at an unprobed replica.
+// This client has had these queries there, and has some in flight now. Replicas that report are
+// answering.
+//
+// Unless spread is nil, the estimate has the spread of what is reported: it differs from its mean
+// as one report, which is drawn, from the mean of all.
+func (o *otherClients) estimate(
+	own *recentQueries, inFlight uint32, answering int, spread Draw,
+) uint32 {
+	mean := o.inFlight.mean()
+	expected, known := o.expected(own, inFlight, answering)
+	if !known {
+		expected = mean
+	}
+	reported := mean
+	if spread != nil {
+		reported = o.inFlight.drawn(spread)
+	}
+	others := ints.Sub(ints.Add(reported, expected), mean)
+	return uint32(min(ints.Add(others, fine/2)/fine, math.MaxUint32))
+}
+
+// expected returns the mean of the estimate, in 1/1024. It returns false while that is not known
+// better than as the mean of what is reported.
+func (o *otherClients) expected(own *recentQueries, inFlight uint32, answering int) (uint64, bool) {
+	allRateMillis := ints.Mul(o.rateMillis.mean(), uint64(max(answering, 0)))
+	if allRateMillis == 0 || own.spanNS == 0 {
+		return 0, false
+	}
+	ofOthers, known := o.own.ofOthers(allRateMillis)
+	if !known {
+		return 0, false
+	}
+	byLaw := ints.MulDiv(own.inFlightNS, ofOthers, own.spanNS)
+	// The mean of what is reported counts like one query.
+	seen := ints.Add(own.queries, uint64(inFlight)*fine)
+	all := ints.Add(seen, fine)
+	return ints.Add(ints.MulDiv(byLaw, seen, all), ints.MulDiv(o.inFlight.mean(), fine, all)), true
+}

@@ -1,0 +1,271 @@
+package policy
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestRecentQueriesFadeInFourSeconds(t *testing.T) {
+	var recent recentQueries
+	recent.read(1_000*ms, 70, math.MaxUint64-4)
+	if recent.spanNS != 0 || recent.queries != 0 {
+		t.Errorf("after one reading: %+v", recent)
+	}
+	// A reading that comes too early changes nothing.
+	recent.read(1_100*ms-1, 75, 0)
+	if recent.spanNS != 0 || recent.queriesRead != 70 {
+		t.Errorf("after an early reading: %+v", recent)
+	}
+	check := func(queries, inFlightNS uint64, span time.Duration) {
+		t.Helper()
+		if recent.queries != queries || recent.inFlightNS != inFlightNS || recent.spanNS != uint64(span) {
+			t.Errorf("%+v", recent)
+		}
+	}
+	// The integral wraps.
+	recent.read(1_100*ms, 78, 795)
+	check(8*fine, 800, 100*time.Millisecond)
+	// One second is a quarter of the time that counts.
+	recent.read(2_100*ms, 80, 1_000)
+	check(8*fine*3/4+2*fine, 600+205, 1_075*time.Millisecond)
+	// After four seconds nothing older counts.
+	recent.read(6_100*ms, 81, 1_001)
+	check(fine, 1, 4*time.Second)
+}
+
+func TestQueriesOfOthersAreAllButTheOwn(t *testing.T) {
+	recent := recentQueries{queries: 8 * fine, spanNS: uint64(2 * time.Second)}
+	for allRateMillis, expected := range map[uint64]uint64{
+		20_000:         4 * fine,
+		4_000:          0,
+		3_000:          0,
+		math.MaxUint64: (math.MaxUint64 - 8*fine) / 8,
+		8_000:          fine,
+	} {
+		if found, known := recent.ofOthers(allRateMillis); !known || found != expected {
+			t.Errorf("of %d: %d, not %d", allRateMillis, found, expected)
+		}
+	}
+	recent.queries = 0
+	if _, known := recent.ofOthers(20_000); known {
+		t.Error("none are known")
+	}
+}
+
+// noted returns what is known of others after reports of these RIFs, each at this rate, where this
+// client has sent eight queries in two seconds.
+func noted(rateMillis Optional[uint32], rifs ...uint32) *otherClients {
+	var others otherClients
+	others.read(0)
+	for range 8 {
+		others.querySent()
+	}
+	others.read(2_000 * ms)
+	for _, rif := range rifs {
+		others.note(rif, 1)
+		others.noteRate(&LoadReport{QueryRateMillis: rateMillis})
+	}
+	return &others
+}
+
+func TestLoadOfOthersIsEstimatedByLittlesLaw(t *testing.T) {
+	// In two seconds, 40 queries go to two replicas: four of others for each of the own eight.
+	others := noted(Some[uint32](10_000), 7, 9)
+	// The mean of the own ones in flight is 3, so that of the others is 12.
+	own := recentQueries{queries: 3 * fine, inFlightNS: uint64(6 * time.Second), spanNS: uint64(2 * time.Second)}
+	for inFlight, expected := range map[uint32]uint32{
+		// Three of four parts are 12, and one is 7.
+		0: 11, // 10.75
+		// Now that is seven of eight.
+		4: 11, // 11.375
+		// And 15 of 16.
+		12: 12, // 11.6875
+	} {
+		if found := others.estimate(&own, inFlight, 2, nil); found != expected {
+			t.Errorf("with %d in flight: %d, not %d", inFlight, found, expected)
+		}
+	}
+	// With three replicas there are 60 queries: six and a half of others for each.
+	if found := others.estimate(&own, 0, 3, nil); found != 16 { // 3/4 × 19.5 + 7/4 = 16.375
+		t.Errorf("with three that answer: %d", found)
+	}
+	// While the law says nothing, it is the mean of what is reported.
+	for name, found := range map[string]uint32{
+		"nothing of its own": others.estimate(&recentQueries{}, 0, 2, nil),
+		"none answers":       others.estimate(&own, 0, 0, nil),
+		"fewer than none":    others.estimate(&own, 0, -1, nil),
+		"no rate":            noted(Optional[uint32]{}, 7, 9).estimate(&own, 0, 2, nil),
+	} {
+		if found != 7 {
+			t.Errorf("%s: %d", name, found)
+		}
+	}
+	if found := (&otherClients{}).estimate(&own, 0, 2, NewSplitMix64(1)); found != 0 {
+		t.Errorf("of nothing: %d", found)
+	}
+	own.inFlightNS = math.MaxUint64
+	if found := noted(Some[uint32](math.MaxUint32), 7).estimate(&own, 0, 9, nil); found != math.MaxUint32 {
+		t.Errorf("the most: %d", found)
+	}
+}
+
+func TestEstimateHasTheSpreadOfReports(t *testing.T) {
+	draw := NewSplitMix64(4)
+	others := noted(Some[uint32](10_000), 3, 13)
+	own := recentQueries{queries: 3 * fine, inFlightNS: uint64(6 * time.Second), spanNS: uint64(2 * time.Second)}
+	counts := map[uint32]int{}
+	for range 200 {
+		counts[others.estimate(&own, 0, 2, draw)]++
+	}
+	// The mean of the estimate is 10.75, and the reports differ by five from theirs.
+	if len(counts) != 2 || counts[6] < 70 || counts[16] < 70 {
+		t.Errorf("%v", counts)
+	}
+	// Less than nothing is nothing.
+	own.inFlightNS = 0
+	counts = map[uint32]int{}
+	for range 200 {
+		counts[others.estimate(&own, 0, 2, draw)]++
+	}
+	// Of the mean, which is 7, a fourth counts.
+	if len(counts) != 2 || counts[0] < 70 || counts[7] < 70 {
+		t.Errorf("%v", counts)
+	}
+}
+
+func TestQueriesToReplicasThatAnswerAreCountedWhileAnyIsUnprobed(t *testing.T) {
+	var locals localLoads
+	fleet := fleetOf(2)
+	locals.add(0)
+	locals.add(1)
+	locals.querySent(5, 1)
+	locals.beginSilence(0, fleet)
+	locals.querySent(5, 1)
+	locals.querySent(5, 1)
+	if arrival := locals.querySent(5, 0); arrival.watch != 1 {
+		t.Errorf("%+v", arrival)
+	}
+	if own := *locals.own.Find(0); locals.others.sent != 2 || own.sent != 1 {
+		t.Errorf("%d to one that answers, %d to the other", locals.others.sent, own.sent)
+	}
+	locals.forgetAnswers()
+	if locals.others.sent != 0 {
+		t.Error("they are not forgotten")
+	}
+}
+
+func TestOwnLatencyIsWithoutTheWayThereAndBack(t *testing.T) {
+	var locals localLoads
+	fleet := fleetOf(2)
+	locals.add(0)
+	locals.add(1)
+	locals.answered(1, uint64(4*ms), true)
+	if found := locals.withoutWayNS(0, uint64(10*ms)); found != uint64(10*ms) {
+		t.Errorf("one that answers: %d", found)
+	}
+	locals.beginSilence(0, fleet)
+	for latency, expected := range map[Instant]Instant{10 * ms: 6 * ms, 8 * ms: 4 * ms, 6 * ms: 3 * ms, 2*ms + 1: ms} {
+		if found := locals.withoutWayNS(0, uint64(latency)); found != uint64(expected) {
+			t.Errorf("of %d: %d, not %d", latency, found, expected)
+		}
+	}
+	// The answer for it has the same.
+	for range 5 {
+		arrival := locals.querySent(0, 0)
+		locals.queryDone(10*ms, &Ticket{local: arrival}, OutcomeSuccess)
+	}
+	var report LoadReport
+	if why := locals.answer(10*ms, 0, 3, 2, 0, nil, &report); why != answeredHere {
+		t.Fatalf("not answered: %d", why)
+	}
+	if report.Latency != 6*time.Millisecond || report.RIF != 3 {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestOwnLatencyIsLearnedWithoutTheWay(t *testing.T) {
+	kept, client := manyRows(2)
+	policy := newProbed(Default, kept, &client.settings)
+	policy.drawsOthers = true
+	policy.client = *client
+	policy.client.locals.answered(1, uint64(4*ms), true)
+	policy.client.locals.beginSilence(0, &policy.client.fleet)
+	draw := NewSplitMix64(1)
+	kept.forget(0)
+	kept.forget(1)
+	policy.answerForUnprobed(ms, 0, draw)
+	query := Query{Pinned: Some(ReplicaID(0))}
+	done := policy.Choose(10*ms, &query, draw, nil).Pick.Ticket
+	early := policy.Choose(10*ms, &query, draw, nil).Pick.Ticket
+	for name, end := range map[string]func(){
+		"an end": func() { policy.HandleDone(20*ms, done, OutcomeSuccess) },
+		"a head": func() { policy.HandleHead(20*ms, &early, OutcomeSuccess) },
+	} {
+		kept.rule.table.forget(0)
+		end()
+		l := kept.rule.table.of(0)
+		if found, known := l.meanLatency(); !known || found != 6*fineMS {
+			t.Errorf("%s: %d, known: %v", name, found, known)
+		}
+	}
+	if early.head.ns != uint64(10*ms) {
+		t.Errorf("the ticket keeps the whole latency: %d", early.head.ns)
+	}
+}
+
+func TestProbeOfAnUnprobedReplicaIsAnsweredByLittlesLaw(t *testing.T) {
+	var locals localLoads
+	fleet := fleetOf(3)
+	for i := range 3 {
+		locals.add(newReplicaID(uint32(i), 0))
+	}
+	locals.beginSilence(0, fleet)
+	locals.noteOthers(&LoadReport{QueryRateMillis: Some[uint32](20_000)}, 0, 0)
+	var report LoadReport
+	now := Instant(0)
+	for range 60 {
+		if why := locals.answer(now, 0, 0, 3, 0, nil, &report); why != answeredHere {
+			t.Fatalf("not answered: %d", why)
+		}
+		locals.querySent(now, 1)
+		arrival := locals.querySent(now, 0)
+		now += 100 * ms
+		locals.queryDone(now, &Ticket{local: arrival}, OutcomeSuccess)
+	}
+	// Two that answer get 40 queries a second, ten of them from this client, which has one in flight
+	// at the other: 40 parts of 41 are 3. With all three it would be five.
+	if report.RIF != 3 {
+		t.Errorf("%d in flight", report.RIF)
+	}
+}
+
+func TestWithdrawnQueryTakesNothingFromTheOthers(t *testing.T) {
+	var recent recentQueries
+	recent.read(0, 0, 0)
+	recent.read(200*ms, 1, uint64(200*ms))
+	recent.read(300*ms, 2, uint64(50*ms))
+	if recent.inFlightNS != uint64(195*ms) {
+		t.Errorf("%+v", recent)
+	}
+}
+
+func TestRatesAreComparedAnewWhenAFirstReplicaFallsSilent(t *testing.T) {
+	locals := localLoads{}
+	locals.others.sent = 5
+	locals.others.rateMillis.record(20_000)
+	locals.others.own.read(0, 0, 0)
+	fleet := fleetOf(2)
+	for replica := range 2 {
+		locals.add(newReplicaID(uint32(replica), 0))
+	}
+	locals.beginSilence(0, fleet)
+	if _, known := locals.others.own.readAt.Get(); known || locals.others.rateMillis.mean() != 0 {
+		t.Errorf("%+v", locals.others)
+	}
+	locals.others.rateMillis.record(20_000)
+	locals.beginSilence(newReplicaID(1, 0), fleet)
+	if locals.others.rateMillis.mean() != 20_000 {
+		t.Error("the second begins anew, too")
+	}
+}
