@@ -30,6 +30,13 @@ const (
 	furtherQueriesMax = 48
 )
 
+// querySent notes that this client has sent this many queries: if reports stop, few have come.
+func (f *further) querySent(sent uint64) {
+	if ints.Sub(sent, f.sent) > furtherQueriesMax {
+		f.few = true
+	}
+}
+
 // reported counts a report that comes in, after this client has sent this many queries.
 func (f *further) reported(sent uint64) {
 	if f.reports++; f.reports >= furtherCounted {

@@ -183,13 +183,8 @@ func (l *latest) choose(now Instant, query *Query, client *client, draw Draw) (c
 // unprobed yet, may be gone.
 func (l *latest) best(now Instant, query *Query, client *client, draw Draw) (choice, bool) {
 	survey := l.survey(client)
-	if len(query.Among) > 0 {
+	if len(query.Among) > 0 || l.further.few && len(l.rows.newest()) < len(l.rows.all) {
 		return l.bestOfFew(now, query, &survey, client, draw)
-	}
-	if l.further.few {
-		found, any := l.bestOfFew(now, query, &survey, client, draw)
-		l.further.pass(len(l.rows.newest()), len(l.rows.all))
-		return found, any
 	}
 	fleet := &client.fleet
 	rows := l.rows.newest()
@@ -363,9 +358,13 @@ func (l *latest) chargeSiblings(replica ReplicaID, queries uint32) {
 	}
 }
 
-func (l *latest) querySent(query *Query, _ Optional[uint32], _ *client, _ Draw) {
+func (l *latest) querySent(query *Query, _ Optional[uint32], client *client, _ Draw) {
 	if query.Attempt == AttemptFirst {
 		l.carried.query()
+		l.further.querySent(client.fleet.sent)
+	}
+	if l.further.few {
+		l.further.pass(len(l.rows.newest()), len(l.rows.all))
 	}
 }
 

@@ -68,6 +68,7 @@ func TestFurtherReportsAreComparedInTurnWhileFewCome(t *testing.T) {
 		}
 		row.others = 9
 		kept.weigh(row)
+		kept.querySent(&Query{}, Optional[uint32]{}, client, nil)
 	}
 	// One that the query avoids does not count, nor does one that is not fresh.
 	next := kept.furtherOnes()

@@ -35,26 +35,29 @@ type recentQueries struct {
 // be less than before.
 func (r *recentQueries) read(now Instant, queries, inFlightNS uint64) {
 	if readAt, known := r.readAt.Get(); known {
-		spanNS := now.nsSince(readAt)
-		if spanNS < readingNS {
+		sinceNS := now.nsSince(readAt)
+		if sinceNS < readingNS {
 			return
 		}
-		keptNS := ints.Sub(ratesWindowNS, spanNS)
+		// The mean of a longer time counts.
+		spanNS := min(sinceNS, ratesWindowNS)
+		keptNS := ratesWindowNS - spanNS
+		newer := func(count uint64) uint64 { return ints.MulDiv(count, spanNS, sinceNS) }
 		add := func(sum *uint64, newer uint64) {
 			*sum = ints.Add(ints.MulDiv(*sum, keptNS, ratesWindowNS), newer)
 		}
-		add(&r.queries, ints.Mul(queries-r.queriesRead, fine))
-		add(&r.inFlightNS, uint64(max(int64(inFlightNS-r.inFlightReadNS), 0)))
+		add(&r.queries, newer(ints.Mul(queries-r.queriesRead, fine)))
+		add(&r.inFlightNS, newer(uint64(max(int64(inFlightNS-r.inFlightReadNS), 0))))
 		add(&r.spanNS, spanNS)
 	}
 	r.readAt = Some(now)
 	r.queriesRead, r.inFlightReadNS = queries, inFlightNS
 }
 
-// ofOthers returns the queries of others for each of these, in 1/1024, if all clients send this
-// many a second, in thousandths. It returns false if there was less than one of these.
+// ofOthers returns the queries of others for each of these, in 1/1024, if this many of all
+// clients end in a second, in thousandths. It returns false if there were none of these.
 func (r *recentQueries) ofOthers(allRateMillis uint64) (uint64, bool) {
-	if r.queries < fine {
+	if r.queries == 0 {
 		return 0, false
 	}
 	all := ints.MulDiv(allRateMillis, r.spanNS, rateNS/fine)
@@ -79,21 +82,22 @@ type otherClients struct {
 	// rateMillis is queries of all clients per second at a replica, by recent reports, in
 	// thousandths.
 	rateMillis recentValues
-	// sent counts this client's queries to replicas that answer, since it counts them.
-	sent uint64
-	own  recentQueries
+	// answered counts this client's queries that replicas that answer probes have answered: such are
+	// counted in reported rates.
+	answered uint64
+	own      recentQueries
 }
 
-// note takes in the RIF of a report, of which a part is this client's. It is capped at an ordinary
-// value, so that one overloaded or lying replica does not stand for all.
+// note takes in the RIF of a report, of which a part is this client's.
 func (o *otherClients) note(rif, ownInFlight uint32) {
 	o.inFlight.record(uint64(ints.Sub(rif, ownInFlight)) * fine)
 }
 
-// begin begins anew to compare rates, when the first replica becomes unprobed.
-func (o *otherClients) begin() {
-	o.rateMillis, o.own = recentValues{}, recentQueries{}
-}
+// forgetRates forgets the rates, when the first replica becomes unprobed.
+func (o *otherClients) forgetRates() { o.rateMillis = recentValues{} }
+
+// begin counts own queries anew, since other replicas answer now than before.
+func (o *otherClients) begin() { o.own = recentQueries{} }
 
 // noteRate takes in the query rate of a report.
 func (o *otherClients) noteRate(report *LoadReport) {
@@ -102,11 +106,11 @@ func (o *otherClients) noteRate(report *LoadReport) {
 	}
 }
 
-// querySent counts a query of this client to a replica that answers.
-func (o *otherClients) querySent() { o.sent++ }
+// queryAnswered counts a query of this client that a replica that answers probes has answered.
+func (o *otherClients) queryAnswered() { o.answered++ }
 
-// read reads how many queries this client has sent to replicas that answer.
-func (o *otherClients) read(now Instant) { o.own.read(now, o.sent, 0) }
+// read reads how many of these there were.
+func (o *otherClients) read(now Instant) { o.own.read(now, o.answered, 0) }
 
 // estimate returns the requests that they are assumed to have in flight at an unprobed replica.
 // This client has had these queries there, and has some in flight now. Replicas that report are
@@ -117,33 +121,40 @@ func (o *otherClients) read(now Instant) { o.own.read(now, o.sent, 0) }
 func (o *otherClients) estimate(
 	own *recentQueries, inFlight uint32, answering int, spread Draw,
 ) uint32 {
-	mean := o.inFlight.mean()
-	expected, known := o.expected(own, inFlight, answering)
-	if !known {
-		expected = mean
+	// Without a spread, only ordinary values were taken in.
+	most, mean := uint64(math.MaxUint64), o.inFlight.mean()
+	if spread != nil {
+		most, mean = o.inFlight.ordinary()
+	}
+	expected := mean
+	if law, seen, known := o.expected(own, inFlight, answering); known {
+		// The mean of what is reported counts like one query.
+		all := ints.Add(seen, fine)
+		expected = ints.Add(ints.MulDiv(law, seen, all), ints.MulDiv(mean, fine, all))
 	}
 	reported := mean
 	if spread != nil {
-		reported = o.inFlight.drawn(spread)
+		reported = min(o.inFlight.drawn(spread), most)
 	}
 	others := ints.Sub(ints.Add(reported, expected), mean)
 	return uint32(min(ints.Add(others, fine/2)/fine, math.MaxUint32))
 }
 
-// expected returns the mean of the estimate, in 1/1024. It returns false while that is not known
-// better than as the mean of what is reported.
-func (o *otherClients) expected(own *recentQueries, inFlight uint32, answering int) (uint64, bool) {
-	allRateMillis := ints.Mul(o.rateMillis.mean(), uint64(max(answering, 0)))
+// expected returns what they have in flight there by Little's law, and the own queries that show
+// it, both in 1/1024. It returns false while that is not known.
+func (o *otherClients) expected(
+	own *recentQueries, inFlight uint32, answering int,
+) (law, seen uint64, known bool) {
+	_, rateMillis := o.rateMillis.ordinary()
+	allRateMillis := ints.Mul(rateMillis, uint64(max(answering, 0)))
 	if allRateMillis == 0 || own.spanNS == 0 {
-		return 0, false
+		return 0, 0, false
 	}
 	ofOthers, known := o.own.ofOthers(allRateMillis)
 	if !known {
-		return 0, false
+		return 0, 0, false
 	}
-	byLaw := ints.MulDiv(own.inFlightNS, ofOthers, own.spanNS)
-	// The mean of what is reported counts like one query.
-	seen := ints.Add(own.queries, uint64(inFlight)*fine)
-	all := ints.Add(seen, fine)
-	return ints.Add(ints.MulDiv(byLaw, seen, all), ints.MulDiv(o.inFlight.mean(), fine, all)), true
+	there := ints.Add(own.queries, uint64(inFlight)*fine)
+	law = ints.MulDiv(own.inFlightNS, ofOthers, own.spanNS)
+	return law, min(there, o.own.queries), true
 }

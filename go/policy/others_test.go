@@ -53,13 +53,13 @@ func TestQueriesOfOthersAreAllButTheOwn(t *testing.T) {
 	}
 }
 
-// noted returns what is known of others after reports of these RIFs, each at this rate, where this
-// client has sent eight queries in two seconds.
+// noted returns what is known of others after reports of these RIFs, each at this rate, where eight
+// of this client's queries have been answered in two seconds.
 func noted(rateMillis Optional[uint32], rifs ...uint32) *otherClients {
 	var others otherClients
 	others.read(0)
 	for range 8 {
-		others.querySent()
+		others.queryAnswered()
 	}
 	others.read(2_000 * ms)
 	for _, rif := range rifs {
@@ -79,8 +79,8 @@ func TestLoadOfOthersIsEstimatedByLittlesLaw(t *testing.T) {
 		0: 11, // 10.75
 		// Now that is seven of eight.
 		4: 11, // 11.375
-		// And 15 of 16.
-		12: 12, // 11.6875
+		// No more count than the eight elsewhere.
+		12: 11, // 11.44
 	} {
 		if found := others.estimate(&own, inFlight, 2, nil); found != expected {
 			t.Errorf("with %d in flight: %d, not %d", inFlight, found, expected)
@@ -134,23 +134,27 @@ func TestEstimateHasTheSpreadOfReports(t *testing.T) {
 	}
 }
 
-func TestQueriesToReplicasThatAnswerAreCountedWhileAnyIsUnprobed(t *testing.T) {
+func TestQueriesThatReplicasAnswerAreCountedWhileAnyIsUnprobed(t *testing.T) {
 	var locals localLoads
 	fleet := fleetOf(2)
 	locals.add(0)
 	locals.add(1)
-	locals.querySent(5, 1)
+	elsewhere := Ticket{replica: 1}
+	locals.queryDone(5, &elsewhere, OutcomeSuccess)
 	locals.beginSilence(0, fleet)
-	locals.querySent(5, 1)
-	locals.querySent(5, 1)
-	if arrival := locals.querySent(5, 0); arrival.watch != 1 {
+	for _, outcome := range []Outcome{OutcomeSuccess, OutcomeFailed, OutcomeDropped, OutcomeNoConnection} {
+		locals.queryDone(5, &elsewhere, outcome)
+	}
+	arrival := locals.querySent(5, 0)
+	if arrival.watch != 1 {
 		t.Errorf("%+v", arrival)
 	}
-	if own := *locals.own.Find(0); locals.others.sent != 2 || own.sent != 1 {
-		t.Errorf("%d to one that answers, %d to the other", locals.others.sent, own.sent)
+	locals.queryDone(5, &Ticket{local: arrival}, OutcomeSuccess)
+	if own := *locals.own.Find(0); locals.others.answered != 2 || own.sent != 1 {
+		t.Errorf("%d by one that answers, %d to the other", locals.others.answered, own.sent)
 	}
 	locals.forgetAnswers()
-	if locals.others.sent != 0 {
+	if locals.others.answered != 0 {
 		t.Error("they are not forgotten")
 	}
 }
@@ -228,7 +232,7 @@ func TestProbeOfAnUnprobedReplicaIsAnsweredByLittlesLaw(t *testing.T) {
 		if why := locals.answer(now, 0, 0, 3, 0, nil, &report); why != answeredHere {
 			t.Fatalf("not answered: %d", why)
 		}
-		locals.querySent(now, 1)
+		locals.queryDone(now, &Ticket{replica: 1}, OutcomeSuccess)
 		arrival := locals.querySent(now, 0)
 		now += 100 * ms
 		locals.queryDone(now, &Ticket{local: arrival}, OutcomeSuccess)
@@ -250,22 +254,51 @@ func TestWithdrawnQueryTakesNothingFromTheOthers(t *testing.T) {
 	}
 }
 
-func TestRatesAreComparedAnewWhenAFirstReplicaFallsSilent(t *testing.T) {
+func TestRatesAreForgottenWhenAFirstReplicaFallsSilent(t *testing.T) {
 	locals := localLoads{}
-	locals.others.sent = 5
-	locals.others.rateMillis.record(20_000)
-	locals.others.own.read(0, 0, 0)
 	fleet := fleetOf(2)
 	for replica := range 2 {
 		locals.add(newReplicaID(uint32(replica), 0))
 	}
-	locals.beginSilence(0, fleet)
-	if _, known := locals.others.own.readAt.Get(); known || locals.others.rateMillis.mean() != 0 {
-		t.Errorf("%+v", locals.others)
+	for replica, rate := range []uint64{0, 20_000} {
+		locals.others.rateMillis.record(20_000)
+		locals.others.own.read(0, 0, 0)
+		locals.beginSilence(newReplicaID(uint32(replica), 0), fleet)
+		if _, known := locals.others.own.readAt.Get(); known || locals.others.rateMillis.mean() != rate {
+			t.Errorf("%d: %+v", replica, locals.others)
+		}
+		locals.others.rateMillis.record(20_000)
 	}
-	locals.others.rateMillis.record(20_000)
-	locals.beginSilence(newReplicaID(1, 0), fleet)
-	if locals.others.rateMillis.mean() != 20_000 {
-		t.Error("the second begins anew, too")
+	locals.others.own.read(0, 0, 0)
+	locals.endSilence(0)
+	if _, known := locals.others.own.readAt.Get(); known {
+		t.Error("own queries are not counted anew when one answers again")
+	}
+}
+
+func TestHighestFifthIsNotOrdinary(t *testing.T) {
+	var values recentValues
+	if most, mean := values.ordinary(); most != 0 || mean != 0 {
+		t.Errorf("of nothing: %d, %d", most, mean)
+	}
+	for _, value := range []uint64{10, 20, 30, 40, 1_000} {
+		values.record(value)
+	}
+	if most, mean := values.ordinary(); most != 1_000 || mean != 220 {
+		t.Errorf("one of five: %d, %d", most, mean)
+	}
+	values.record(50)
+	if most, mean := values.ordinary(); most != 50 || mean != 33 {
+		t.Errorf("one of six: %d, %d", most, mean)
+	}
+}
+
+func TestFurtherReportsAreNeededIfNoneCome(t *testing.T) {
+	f := further{sent: 32}
+	if f.querySent(32 + 48); f.few {
+		t.Error("48 queries")
+	}
+	if f.querySent(32 + 49); !f.few {
+		t.Error("49 queries")
 	}
 }

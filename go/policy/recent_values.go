@@ -1,6 +1,9 @@
 package policy
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 const (
 	// valuesMemory is the number of values that are remembered.
@@ -37,4 +40,22 @@ func (v *recentValues) drawn(draw Draw) uint64 {
 func (v *recentValues) mean() uint64 {
 	count := min(max(v.recorded, 1), valuesMemory)
 	return (v.sum + count/2) / count
+}
+
+// ordinary returns the mean of the values, of which the highest fifth count as the highest of the
+// others, and that one: one replica that is overloaded or lies does not stand for all.
+func (v *recentValues) ordinary() (most, mean uint64) {
+	sorted := v.ring
+	values := sorted[:min(v.recorded, valuesMemory)]
+	slices.Sort(values)
+	if len(values) == 0 {
+		return 0, 0
+	}
+	most = min(values[len(values)*4/5], valueMax)
+	sum := uint64(0)
+	for _, value := range values {
+		sum += min(value, most)
+	}
+	count := uint64(len(values))
+	return most, (sum + count/2) / count
 }

@@ -101,8 +101,9 @@ func (l *localLoads) beginSilence(replica ReplicaID, fleet *Fleet) bool {
 	}
 	s.unprobed = true
 	if l.unprobed == 0 {
-		l.others.begin()
+		l.others.forgetRates()
 	}
+	l.others.begin()
 	l.unprobed++
 	l.watches++
 	l.own.Set(replica, &ownTracker{watch: l.watches})
@@ -118,6 +119,7 @@ func (l *localLoads) endSilence(replica ReplicaID) {
 	}
 	s.unprobed = false
 	l.unprobed--
+	l.others.begin()
 	l.own.Remove(replica)
 	l.setUnprobedAvailable(s, false)
 }
@@ -180,7 +182,6 @@ func (l *localLoads) querySent(now Instant, replica ReplicaID) localArrival {
 	if own := l.own.Find(replica); own != nil {
 		return (*own).arrive(now)
 	}
-	l.others.querySent()
 	return localArrival{}
 }
 
@@ -192,8 +193,11 @@ func (l *localLoads) queryDone(now Instant, ticket *Ticket, outcome Outcome) {
 			l.outOfReachUntil = s.unreachableUntil
 		}
 	}
+	end := endOf(outcome)
 	if own := l.current(ticket); own != nil {
-		own.finish(now, ticket.local, endOf(outcome))
+		own.finish(now, ticket.local, end)
+	} else if l.unprobed > 0 && ticket.local.watch == 0 && (end == endSuccess || end == endFailed) {
+		l.others.queryAnswered()
 	}
 }
 

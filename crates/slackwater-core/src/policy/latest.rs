@@ -129,19 +129,28 @@ impl<R: LatestRule> LatestReports<R> {
         &'a self,
         query: &'a Query<'a>,
     ) -> impl Iterator<Item = &'a Row<R::Known>> + Clone {
-        let all = self.rows.all();
-        let (mut newest, mut further) = (self.rows.newest().len(), 0);
-        if query.among.is_empty() {
-            further = all.len();
+        let (newest, all) = if query.among.is_empty() {
+            (self.rows.newest(), self.rows.all())
         } else {
-            newest = 0;
-        }
-        let few = query.among.iter().filter_map(|&it| self.rows.place(it));
-        let old = (self.further.places(newest, further)).chain(few);
-        let old = old.filter(|&place| all[place].received_at >= self.fresh_since);
-        let places = (0..newest).chain(old);
-        let rows = places.map(|place| &all[place]);
+            (&[] as &[_], &[] as &[_])
+        };
+        let further = self.further.places(newest.len(), all.len());
+        let further = further.map(|place| &all[place]);
+        let further = further.filter(|row| row.received_at >= self.fresh_since);
+        let few = query.among.iter().filter_map(|&it| self.fresh(it));
+        let rows = newest.iter().chain(further).chain(few);
         rows.filter(move |row| query.allows(row.replica))
+    }
+
+    /// Whether further reports are compared, and there are any.
+    fn compares_further(&self) -> bool {
+        self.further.are_needed() && self.rows.newest().len() < self.rows.all().len()
+    }
+
+    /// The report of a replica, if it is fresh.
+    fn fresh(&self, replica: ReplicaId) -> Option<&Row<R::Known>> {
+        let row = self.rows.find(replica)?;
+        (row.received_at >= self.fresh_since).then_some(row)
     }
 
     /// The RIF that a report counts with, in 1/1024. `[A11]` `[A13]`
@@ -312,12 +321,8 @@ impl<R: LatestRule> LatestReports<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         let survey = self.survey_with_buffer(query, client);
-        if !query.among.is_empty() || self.further.are_needed() {
-            let choice = self.best_of_few(now, query, &survey, client, draw);
-            if query.among.is_empty() {
-                (self.further).pass(self.rows.newest().len(), self.rows.all().len());
-            }
-            return choice;
+        if !query.among.is_empty() || self.compares_further() {
+            return self.best_of_few(now, query, &survey, client, draw);
         }
         let fleet = &client.fleet;
         let rows = self.rows.newest();

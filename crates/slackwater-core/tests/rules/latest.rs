@@ -124,18 +124,12 @@ fn idle_replica_with_an_old_report_is_found_while_few_reports_come() {
     for replica in world.replicas.clone() {
         world.report(replica, &load(if replica == idle { 0 } else { 7 }, 10));
     }
-    let mut found = false;
-    // Each query makes it fewer reports for a query.
-    for _ in 0..100 {
+    for _ in 0..48 {
         let pick = world.pick();
-        found |= pick.ticket.replica() == idle;
+        assert_ne!(pick.ticket.replica(), idle, "enough have come");
         done(&mut world, pick, Outcome::Success);
     }
-    assert!(!found, "64 reports have come before the first query");
-    for _ in 0..64 {
-        world.report(world.replicas[0], &load(7, 10));
-    }
-    let picks: Vec<_> = (0..11).map(|_| world.pick()).collect();
+    let picks: Vec<_> = (0..12).map(|_| world.pick()).collect();
     let to_idle = picks.iter().filter(|pick| pick.ticket.replica() == idle);
     assert_eq!(to_idle.count(), 1);
     // Explanations show the same candidates.
@@ -338,6 +332,29 @@ fn a13_failed_queries_to_an_unprobed_replica_show_no_latency() {
     }
     let latencies = compared(&mut world, "mean_latency_us");
     assert_eq!(latencies[0], latencies[1]);
+}
+
+/// This client has ten of 300 queries a second elsewhere, and half a query in flight at the silent
+/// replica. Others have 29 times as much there, though but 3 elsewhere.
+#[test]
+fn a13_others_at_an_unprobed_replica_follow_littles_law() {
+    for (rate, expected) in [(None, 3), (Some(100_000), 4), (Some(300_000), 14)] {
+        let mut world = world(2);
+        fall_silent(&mut world, 1);
+        for _ in 0..100 {
+            let pick = send(&mut world, 1);
+            world.now += 50 * MS;
+            done(&mut world, pick, Outcome::Success);
+            let pick = send(&mut world, 0);
+            done(&mut world, pick, Outcome::Success);
+            world.now += 49 * MS;
+            let mut report = load(3, 10);
+            report.query_rate_millis = rate;
+            world.report(world.replicas[0], &report);
+            world.refresh();
+        }
+        assert_eq!(rif(&world, 1), Some(expected), "{rate:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The choice by a look at each candidate, where the newest reports alone are not the ones: for a
 //! query that may go to a few replicas only, and while few reports come.
 
+use super::rows::Row;
 use super::{LatestReports, LatestRule, Lowest, Survey};
 use crate::draw::Draw;
 use crate::policy::probed::{Choice, Client, rank};
@@ -18,32 +19,49 @@ impl<R: LatestRule> LatestReports<R> {
         client: &Client,
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
+        if !query.among.is_empty() {
+            let rows = (0..).zip(query.among);
+            let rows = rows.filter_map(|(index, &replica)| Some((index, self.fresh(replica)?)));
+            return self.best_of(now, rows, survey, client, draw);
+        }
+        let rows = (0..).zip(self.candidates(query));
+        self.best_of(now, rows, survey, client, draw)
+    }
+
+    /// The best of these rows, each with its index.
+    fn best_of<'a>(
+        &'a self,
+        now: Instant,
+        mut rows: impl Iterator<Item = (u32, &'a Row<R::Known>)> + Clone,
+        survey: &Survey<R::Moment>,
+        client: &Client,
+        draw: &mut dyn Draw,
+    ) -> Option<Choice> {
         let fleet = &client.fleet;
-        let mut candidates = self.candidates(query);
         let rank = |(index, row)| self.rank(now, index, row, survey, fleet);
-        let ranks = (0..).zip(candidates.clone()).map(rank);
-        let (mut lowest, mut count) = (Lowest::NONE, 0);
-        for rank in ranks.clone() {
-            lowest.offer(rank);
-            count += 1;
+        let (mut lowest, mut candidates) = (Lowest::NONE, 0);
+        for row in rows.clone() {
+            lowest.offer(rank(row));
+            candidates += 1;
         }
         let Lowest { first, second } = lowest;
         let (mut index, mut runner_up) = (first.index(), Some(second.index()));
-        if count < 2 {
+        if candidates < 2 {
             runner_up = None;
         } else if second.ties_with(first) {
-            let drawn = rank::best(ranks, draw)?;
+            let drawn = rank::best(rows.clone().map(rank), draw)?;
             (index, runner_up) = (drawn.index, drawn.runner_up);
         }
-        let runner_up = runner_up.and_then(|index| candidates.clone().nth(index));
-        let chosen = candidates.nth(index)?;
+        let at = |index: usize| move |row: &(u32, &Row<R::Known>)| row.0 as usize == index;
+        let runner_up = runner_up.and_then(|index| rows.clone().find(at(index)));
+        let (_, chosen) = rows.find(at(index))?;
         Some(Choice {
             replica: chosen.replica,
             reason: R::reason(first.first()),
             rif_limit: survey.rif_limit,
-            candidates: count,
+            candidates,
             chosen: Some(Self::view(now, chosen, survey, fleet)),
-            runner_up: runner_up.map(|row| row.replica),
+            runner_up: runner_up.map(|(_, row)| row.replica),
         })
     }
 }

@@ -27,6 +27,14 @@ impl Further {
     /// a query is enough where each response carries a report.
     const QUERIES_MAX: u64 = 48;
 
+    /// Notes that this client has sent this many queries: if reports stop, few have come.
+    #[inline]
+    pub(super) const fn query_sent(&mut self, sent: u64) {
+        if sent.saturating_sub(self.sent) > Self::QUERIES_MAX {
+            self.few = true;
+        }
+    }
+
     /// Counts a report that comes in, after this client has sent this many queries.
     #[inline]
     pub(super) fn reported(&mut self, sent: u64) {
@@ -95,6 +103,15 @@ mod tests {
         assert!(further.are_needed(), "as counted last");
         further.reported(64 + 20);
         assert!(!further.are_needed());
+    }
+
+    #[test]
+    fn further_reports_are_needed_if_none_come() {
+        let mut further = after(32);
+        further.query_sent(32 + 48);
+        assert!(!further.are_needed());
+        further.query_sent(32 + 49);
+        assert!(further.are_needed());
     }
 
     #[test]

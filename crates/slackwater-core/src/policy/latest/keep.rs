@@ -179,11 +179,15 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         _now: Instant,
         query: &Query<'_>,
         _choice: &Choice,
-        _client: &mut Client,
+        client: &mut Client,
         _draw: &mut dyn Draw,
     ) {
         if query.attempt == Attempt::First {
             self.carried.query();
+            self.further.query_sent(client.fleet.sent());
+        }
+        if self.further.are_needed() {
+            (self.further).pass(self.rows.newest().len(), self.rows.all().len());
         }
     }
 

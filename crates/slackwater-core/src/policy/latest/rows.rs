@@ -81,11 +81,6 @@ impl<K: Copy + Default> Rows<K> {
         &mut self.all
     }
 
-    /// Where the report of this replica is.
-    pub(super) fn place(&self, replica: ReplicaId) -> Option<usize> {
-        self.places.find(replica).copied()
-    }
-
     pub(super) fn find(&self, replica: ReplicaId) -> Option<&Row<K>> {
         self.all.get(*self.places.find(replica)?)
     }

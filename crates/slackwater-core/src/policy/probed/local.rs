@@ -124,8 +124,9 @@ impl LocalLoads {
             _ => return false,
         }
         if self.unprobed_now == 0 {
-            self.others.begin();
+            self.others.forget_rates();
         }
+        self.others.begin();
         self.unprobed_now += 1;
         self.watch(replica);
         self.settle(replica, fleet);
@@ -139,6 +140,7 @@ impl LocalLoads {
             _ => return,
         }
         self.unprobed_now -= 1;
+        self.others.begin();
         self.own.remove(replica);
         self.clear_unprobed_available(replica);
     }
@@ -232,10 +234,7 @@ impl LocalLoads {
         if self.unprobed_now == 0 {
             return None;
         }
-        let Some(Some(own)) = self.own.find_mut(replica) else {
-            self.others.query_sent();
-            return None;
-        };
+        let own = self.own.find_mut(replica)?.as_mut()?;
         own.sent += 1;
         Some(LocalArrival {
             watch: own.watch,
@@ -246,7 +245,7 @@ impl LocalLoads {
     /// Notes that a query to the replica is over.
     #[inline]
     pub(super) fn query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
-        if ticket.local.is_some() || outcome == Outcome::NoConnection {
+        if self.unprobed_now > 0 || outcome == Outcome::NoConnection {
             self.local_query_done(now, ticket, outcome);
         }
     }
@@ -261,6 +260,9 @@ impl LocalLoads {
             self.out_of_reach_until = hearing.unreachable_until;
         }
         let Some(local) = ticket.local.take() else {
+            if matches!(end_of(outcome), Some(End::Success | End::Failed)) {
+                self.others.query_answered();
+            }
             return;
         };
         if let Some(own) = self.current(replica, &local) {

@@ -11,7 +11,7 @@
 //! all prefer the unprobed replicas would see the others run empty, take that for a sign that the
 //! unprobed ones are empty, too, and never find out.
 
-use super::recent_mean::RecentValues;
+use super::recent_mean::{Ordinary, RecentValues};
 use crate::draw::Draw;
 use crate::fixed::mul_div;
 use crate::policy::turns::FINE;
@@ -49,17 +49,20 @@ impl RecentQueries {
     /// may be less than before.
     pub(super) fn read(&mut self, now: Instant, queries: u64, in_flight_ns: u64) {
         if let Some(read_at) = self.read_at {
-            let span_ns = now.ns_since(read_at);
-            if span_ns < STEP_NS {
+            let since_ns = now.ns_since(read_at);
+            if since_ns < STEP_NS {
                 return;
             }
-            let kept_ns = WINDOW_NS.saturating_sub(span_ns);
+            // The mean of a longer time counts.
+            let span_ns = since_ns.min(WINDOW_NS);
+            let kept_ns = WINDOW_NS - span_ns;
+            let new = |count: u64| mul_div(count, span_ns, since_ns);
             let add = |sum: u64, new: u64| mul_div(sum, kept_ns, WINDOW_NS).saturating_add(new);
             let queries = queries.wrapping_sub(self.queries_read);
             let more_ns = in_flight_ns.wrapping_sub(self.in_flight_read_ns);
             let in_flight_ns = u64::try_from(more_ns.cast_signed()).unwrap_or(0);
-            self.queries = add(self.queries, queries.saturating_mul(FINE));
-            self.in_flight_ns = add(self.in_flight_ns, in_flight_ns);
+            self.queries = add(self.queries, new(queries.saturating_mul(FINE)));
+            self.in_flight_ns = add(self.in_flight_ns, new(in_flight_ns));
             self.span_ns = add(self.span_ns, span_ns);
         }
         self.read_at = Some(now);
@@ -67,12 +70,11 @@ impl RecentQueries {
         self.in_flight_read_ns = in_flight_ns;
     }
 
-    /// Queries of others for each of these, in 1/1024, if all clients send this many a second, in
-    /// thousandths. `None` if there was less than one.
+    /// Queries of others for each of these, in 1/1024, if this many of all clients end in a second,
+    /// in thousandths. `None` if there were none.
     fn of_others(&self, all_rate_millis: u64) -> Option<u64> {
         let all = mul_div(all_rate_millis, self.span_ns, RATE_NS / FINE);
-        (self.queries >= FINE)
-            .then(|| mul_div(all.saturating_sub(self.queries), FINE, self.queries))
+        (self.queries > 0).then(|| mul_div(all.saturating_sub(self.queries), FINE, self.queries))
     }
 }
 
@@ -83,14 +85,14 @@ pub(super) struct Others {
     in_flight: RecentValues,
     /// Queries of all clients per second at a replica, by recent reports, in thousandths.
     rate_millis: RecentValues,
-    /// This client's queries to replicas that answer, since it counts them.
-    sent: u64,
+    /// This client's queries that replicas that answer probes have answered: such are counted in
+    /// reported rates.
+    answered: u64,
     own: RecentQueries,
 }
 
 impl Others {
-    /// Takes in the RIF of a report, of which `own_in_flight` is this client's. It is capped at an
-    /// ordinary value, so that one overloaded or lying replica does not stand for all.
+    /// Takes in the RIF of a report, of which `own_in_flight` is this client's.
     #[inline]
     pub(super) fn note(&mut self, rif: Rif, own_in_flight: u32) {
         let others = rif.count().saturating_sub(own_in_flight);
@@ -104,20 +106,24 @@ impl Others {
         }
     }
 
-    /// Begins anew to compare rates, when the first replica becomes unprobed.
-    pub(super) fn begin(&mut self) {
+    /// Forgets the rates, when the first replica becomes unprobed.
+    pub(super) fn forget_rates(&mut self) {
         self.rate_millis = RecentValues::default();
+    }
+
+    /// Counts own queries anew, since other replicas answer now than before.
+    pub(super) fn begin(&mut self) {
         self.own = RecentQueries::default();
     }
 
-    /// Counts a query of this client to a replica that answers.
-    pub(super) const fn query_sent(&mut self) {
-        self.sent += 1;
+    /// Counts a query of this client that a replica that answers probes has answered.
+    pub(super) const fn query_answered(&mut self) {
+        self.answered += 1;
     }
 
-    /// Reads how many queries this client has sent to replicas that answer.
+    /// Reads how many of these there were.
     pub(super) fn read(&mut self, now: Instant) {
-        self.own.read(now, self.sent, 0);
+        self.own.read(now, self.answered, 0);
     }
 
     /// Requests that they are assumed to have in flight at an unprobed replica, where this client
@@ -132,26 +138,45 @@ impl Others {
         answering: usize,
         draw: Option<&mut dyn Draw>,
     ) -> u32 {
-        let mean = self.in_flight.mean();
-        let expected = self.expected(own, in_flight, answering).unwrap_or(mean);
-        let reported = draw.map_or(mean, |draw| self.in_flight.drawn(draw));
+        let ordinary = if draw.is_some() {
+            self.in_flight.ordinary()
+        } else {
+            // Only ordinary values were taken in.
+            Ordinary {
+                most: u64::MAX,
+                mean: self.in_flight.mean(),
+            }
+        };
+        let mean = ordinary.mean;
+        let expected = self
+            .expected(own, in_flight, answering)
+            .map_or(mean, |(law, seen)| {
+                // The mean of what is reported counts like one query.
+                let all = seen.saturating_add(FINE);
+                mul_div(law, seen, all).saturating_add(mul_div(mean, FINE, all))
+            });
+        let reported = draw.map_or(mean, |draw| self.in_flight.drawn(draw).min(ordinary.most));
         let others = reported.saturating_add(expected).saturating_sub(mean);
         u32::try_from(others.saturating_add(FINE / 2) / FINE).unwrap_or(u32::MAX)
     }
 
-    /// The mean of the estimate, in 1/1024. `None` while it is not known better than as the mean of
-    /// what is reported.
-    fn expected(&self, own: &RecentQueries, in_flight: u32, answering: usize) -> Option<u64> {
-        let all_rate_millis = self.rate_millis.mean().saturating_mul(answering as u64);
+    /// What they have in flight there by Little's law, and the own queries that show it, both in
+    /// 1/1024. `None` while that is not known.
+    fn expected(
+        &self,
+        own: &RecentQueries,
+        in_flight: u32,
+        answering: usize,
+    ) -> Option<(u64, u64)> {
+        let rate_millis = self.rate_millis.ordinary().mean;
+        let all_rate_millis = rate_millis.saturating_mul(answering as u64);
         if all_rate_millis == 0 || own.span_ns == 0 {
             return None;
         }
         let of_others = self.own.of_others(all_rate_millis)?;
-        let by_law = mul_div(own.in_flight_ns, of_others, own.span_ns);
-        // The mean of what is reported counts like one query.
-        let seen = (own.queries).saturating_add(u64::from(in_flight) * FINE);
-        let (all, mean) = (seen.saturating_add(FINE), self.in_flight.mean());
-        Some(mul_div(by_law, seen, all).saturating_add(mul_div(mean, FINE, all)))
+        let there = (own.queries).saturating_add(u64::from(in_flight) * FINE);
+        let law = mul_div(own.in_flight_ns, of_others, own.span_ns);
+        Some((law, there.min(self.own.queries)))
     }
 }
 
@@ -191,12 +216,12 @@ mod tests {
         recent
     }
 
-    /// What is known after these reports, with ten own queries a second to replicas that answer.
+    /// What is known after these reports, with ten own queries a second that replicas answer.
     fn others(reports: &[LoadReport]) -> Others {
         let mut others = Others::default();
         for ms in 0..=10_000 {
             if ms % 100 == 50 {
-                others.query_sent();
+                others.query_answered();
             }
             others.read(at(ms));
         }
@@ -244,39 +269,6 @@ mod tests {
         assert_eq!(recent.in_flight_ns, 10 * MS);
     }
 
-    /// Ten of 400 queries a second are this client's, and others send 39 for each of them.
-    #[test]
-    fn others_have_as_many_times_more_in_flight_as_they_send() {
-        let others = others(&reports(report(3, Some(100))));
-        let recent = steady(10, 50);
-        let expected = others.expected(&recent, 0, 4).expect("known");
-        // By the law, 39 × 0.5. It counts for the 40 queries of some four seconds, of 41.
-        let by_law = (39 * FINE / 2 * 40 + 3 * FINE) / 41;
-        assert!(
-            expected.abs_diff(by_law) < by_law / 50,
-            "{expected}, {by_law}"
-        );
-        assert_eq!(others.estimate(&recent, 0, 4, None), 19);
-    }
-
-    #[test]
-    fn the_mean_of_reports_counts_like_one_query() {
-        let others = others(&reports(report(3, Some(100))));
-        let mut recent = RecentQueries::default();
-        recent.read(at(0), 0, 0);
-        recent.read(at(1_000), 1, 0);
-        let mean = 3 * FINE;
-        assert_eq!(others.expected(&recent, 0, 4), Some(mean / 2), "of two");
-        // One that is in flight counts, too.
-        assert_eq!(others.expected(&recent, 1, 4), Some(mean / 3), "of three");
-        recent.read(at(2_000), 1, 0);
-        assert_eq!(
-            others.expected(&recent, 0, 4),
-            Some(mean * 4 / 7),
-            "of 1.75"
-        );
-    }
-
     #[test]
     fn query_that_is_withdrawn_after_a_reading_takes_nothing_from_the_others() {
         let mut recent = RecentQueries::default();
@@ -289,42 +281,71 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_compared_anew_when_a_first_replica_falls_silent() {
-        let mut others = others(&reports(report(3, Some(100))));
+    fn of_a_gap_only_the_mean_counts() {
+        let mut recent = steady(10, 50);
+        recent.read(at(50_000), 500, 25_000 * MS);
+        let read = (recent.queries, recent.in_flight_ns, recent.span_ns);
+        assert_eq!(read, (40 * FINE, 2_000 * MS, 4_000 * MS));
+    }
+
+    /// Ten of 400 queries a second are this client's, and others send 39 for each of them. It has
+    /// half a query in flight in the mean, so they have 19.5. Some 40 queries show it, of 41.
+    #[test]
+    fn others_have_as_many_times_more_in_flight_as_they_send() {
+        let others = others(&reports(report(3, Some(100))));
         let recent = steady(10, 50);
-        assert!(others.expected(&recent, 0, 4).is_some());
-        others.begin();
-        others.read(at(700_000));
-        others.query_sent();
-        others.read(at(700_100));
-        others.note_rate(&report(3, Some(100)));
-        // One query in 100 ms is the same as ten a second, so others send as many as before.
+        let (law, seen) = others.expected(&recent, 0, 4).expect("known");
+        assert!(law.abs_diff(39 * FINE / 2) < FINE / 2, "{law}");
+        assert!((36 * FINE..=40 * FINE).contains(&seen), "{seen}");
         assert_eq!(others.estimate(&recent, 0, 4, None), 19);
+        assert_eq!(others.estimate(&recent, 0, 8, None), 39, "of eight");
     }
 
     #[test]
-    fn fewer_than_one_own_query_shows_no_rate() {
+    fn the_mean_of_reports_counts_like_one_query() {
+        let others = others(&reports(report(300, Some(100))));
+        let mut recent = RecentQueries::default();
+        recent.read(at(0), 0, 0);
+        recent.read(at(1_000), 1, 0);
+        assert_eq!(others.estimate(&recent, 0, 4, None), 150, "of two");
+        // One that is in flight counts, too.
+        assert_eq!(others.estimate(&recent, 1, 4, None), 100, "of three");
+        recent.read(at(2_000), 1, 0);
+        assert_eq!(others.estimate(&recent, 0, 4, None), 171, "of 1.75");
+    }
+
+    /// A client that sends next to nothing elsewhere does not know what others send for it.
+    #[test]
+    fn queries_on_both_sides_are_needed() {
         let mut others = others(&reports(report(3, Some(100))));
         others.begin();
-        others.note_rate(&report(3, Some(100)));
-        others.read(at(20_000));
-        others.query_sent();
-        others.read(at(20_100));
         let recent = steady(10, 50);
-        assert!(others.expected(&recent, 0, 4).is_some());
-        others.read(at(20_200));
+        assert_eq!(others.expected(&recent, 0, 4), None);
+        others.read(at(20_000));
+        others.query_answered();
+        others.read(at(20_100));
+        let seen = others.expected(&recent, 0, 4).map(|(_, seen)| seen);
+        assert_eq!(seen, Some(FINE));
+        // One query in a tenth of a second is as many as ten in one.
         assert_eq!(
-            others.expected(&recent, 0, 4),
-            None,
-            "39 of 40 parts of one"
+            others.estimate(&recent, 0, 4, None),
+            11,
+            "half of 19.5 and 3"
         );
+    }
+
+    #[test]
+    fn rates_are_forgotten() {
+        let mut others = others(&reports(report(3, Some(100))));
+        others.forget_rates();
+        assert_eq!(others.expected(&steady(10, 50), 0, 4), None);
     }
 
     #[test]
     fn only_client_expects_no_others() {
         let others = others(&reports(report(0, Some(5))));
         let expected = others.expected(&steady(100, 500), 3, 2);
-        assert_eq!(expected, Some(0), "its ten a second are all");
+        assert_eq!(expected.map(|(law, _)| law), Some(0), "its ten are all");
     }
 
     #[test]
@@ -339,9 +360,6 @@ mod tests {
         assert_eq!(known.expected(&recent, 0, 0), None, "no replica answers");
         let none_yet = RecentQueries::default();
         assert_eq!(known.expected(&none_yet, 0, 4), None);
-        let mut none_elsewhere = Others::default();
-        none_elsewhere.note_rate(&report(3, Some(100)));
-        assert_eq!(none_elsewhere.expected(&recent, 0, 4), None);
     }
 
     /// Reports of 1 and 5 have the mean 3, and with ten times that many expected they are 28 and
@@ -367,6 +385,24 @@ mod tests {
         );
     }
 
+    /// Six of 64 replicas are overloaded, and one of them has an absurd query rate.
+    #[test]
+    fn replicas_that_are_overloaded_or_lie_do_not_stand_for_all() {
+        let mut reports = reports(report(2, Some(100)));
+        for report in &mut reports[..6] {
+            report.rif = Rif::new(1_000);
+        }
+        reports[0].query_rate_millis = Some(u32::MAX);
+        let others = others(&reports);
+        let mut draw = SplitMix64::new(1);
+        let recent = steady(10, 50);
+        let mut drawn = || others.estimate(&recent, 0, 4, Some(&mut draw));
+        assert!((0..200).map(|_| drawn()).all(|others| others == 19));
+        let none_yet = RecentQueries::default();
+        let mut drawn = || others.estimate(&none_yet, 0, 4, Some(&mut draw));
+        assert!((0..200).map(|_| drawn()).all(|others| others == 2));
+    }
+
     #[test]
     fn own_queries_are_not_of_others() {
         let mut others = Others::default();
@@ -385,12 +421,14 @@ mod tests {
         let mut others = others(&reports(report(u32::MAX, Some(u32::MAX / 1_000))));
         let mut recent = RecentQueries::default();
         recent.read(at(0), 0, 0);
-        recent.read(Instant::from_nanos(u64::MAX), u64::MAX, u64::MAX);
-        recent.read(Instant::from_nanos(u64::MAX), 0, 0);
+        recent.read(Instant::from_nanos(u64::MAX), u64::MAX, u64::MAX / 2);
         others.own = RecentQueries {
             queries: 1,
             ..recent
         };
-        assert_eq!(others.estimate(&recent, u32::MAX, 1 << 20, None), u32::MAX);
+        let (law, _) = others.expected(&recent, u32::MAX, 1 << 20).expect("known");
+        assert!(law > u64::MAX / 4, "{law}");
+        let estimate = others.estimate(&recent, u32::MAX, 1 << 20, None);
+        assert!(estimate > u32::MAX / 2, "{estimate}");
     }
 }

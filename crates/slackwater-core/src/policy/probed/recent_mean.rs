@@ -54,6 +54,22 @@ impl RecentValues {
         self.mean_of(values.sum())
     }
 
+    /// The ordinary values and their mean. The highest fifth count as the highest of the others, so
+    /// that a replica which is overloaded or lies does not stand for all.
+    pub(in crate::policy) fn ordinary(&self) -> Ordinary {
+        let mut sorted = self.ring;
+        let len = usize::try_from(self.len()).unwrap_or(Self::REMEMBERED);
+        let values = &mut sorted[..len];
+        values.sort_unstable();
+        let most = values.get(values.len() * 4 / 5);
+        let most = most.map_or(0, |&most| most.min(Self::VALUE_MAX));
+        let sum = values.iter().map(|&value| value.min(most)).sum();
+        Ordinary {
+            most,
+            mean: self.mean_of(sum),
+        }
+    }
+
     /// The mean, if the sum is this.
     fn mean_of(&self, sum: u64) -> u64 {
         let mean = |len: u64| (sum + len / 2) / len;
@@ -64,6 +80,14 @@ impl RecentValues {
             mean(self.recorded.max(1))
         }
     }
+}
+
+/// What is ordinary among recent values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::policy) struct Ordinary {
+    /// Higher values count as this.
+    pub(in crate::policy) most: u64,
+    pub(in crate::policy) mean: u64,
 }
 
 /// The last 64 values and their sum, for a mean that is needed more often than a value comes.
@@ -109,6 +133,24 @@ mod tests {
         mean.record(100);
         mean.record(100);
         assert_eq!(mean.mean(), 100, "what came first counts no more");
+    }
+
+    #[test]
+    fn highest_fifth_counts_as_the_highest_of_the_others() {
+        let mut values = RecentValues::default();
+        assert_eq!(values.ordinary(), Ordinary { most: 0, mean: 0 });
+        for value in [10, 20, 30, 40, 1_000] {
+            values.record(value);
+        }
+        let ordinary = values.ordinary();
+        assert_eq!((ordinary.most, ordinary.mean), (1_000, 220), "one of five");
+        values.record(50);
+        let ordinary = values.ordinary();
+        assert_eq!((ordinary.most, ordinary.mean), (50, 33), "one of six");
+        for value in 1..=64 {
+            values.record(value);
+        }
+        assert_eq!(values.ordinary().most, 52, "below are 51 of 64");
     }
 
     #[test]
