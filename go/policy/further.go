@@ -15,6 +15,9 @@ type further struct {
 	// sent is how many queries this client had sent then.
 	sent uint64
 	few  bool
+	// enoughUntil: few come once this client has sent more queries than this. It is 0 if few came
+	// last.
+	enoughUntil uint64
 	// from is the first report to compare next, counted from the first that is not among the
 	// newest.
 	from int
@@ -30,18 +33,14 @@ const (
 	furtherQueriesMax = 48
 )
 
-// querySent notes that this client has sent this many queries: if reports stop, few have come.
-func (f *further) querySent(sent uint64) {
-	if ints.Sub(sent, f.sent) > furtherQueriesMax {
-		f.few = true
-	}
-}
-
 // reported counts a report that comes in, after this client has sent this many queries.
 func (f *further) reported(sent uint64) {
 	if f.reports++; f.reports >= furtherCounted {
 		f.few = ints.Sub(sent, f.sent) > furtherQueriesMax
 		f.reports, f.sent = 0, sent
+		if f.enoughUntil = 0; !f.few {
+			f.enoughUntil = ints.Add(sent, furtherQueriesMax)
+		}
 	}
 }
 
@@ -56,5 +55,8 @@ func (f *further) count(newest, all int) int {
 // place returns where the nth of them is.
 func (f *further) place(nth, newest, all int) int { return newest + (f.from+nth)%(all-newest) }
 
-// pass moves on to the reports after those.
-func (f *further) pass(newest, all int) { f.from = (f.from + furtherMax) % max(all-newest, 1) }
+// pass moves on to the reports after those, as few come.
+func (f *further) pass(newest, all int) {
+	f.few = true
+	f.from = (f.from + furtherMax) % max(all-newest, 1)
+}

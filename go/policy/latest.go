@@ -40,6 +40,7 @@ func newShortestExpectedDelay(settings *Settings) Policy {
 		rule:        expectedDelay{settings: settings.ShortestExpectedDelay},
 		reportAgeNS: spanNS(settings.Prequal.ReportAgeMax),
 		carried:     reportYield{configured: One},
+		further:     further{enoughUntil: furtherQueriesMax},
 	}
 	policy := newProbed(Default, kept, &settings.Prequal)
 	policy.drawsOthers = true
@@ -361,9 +362,8 @@ func (l *latest) chargeSiblings(replica ReplicaID, queries uint32) {
 func (l *latest) querySent(query *Query, _ Optional[uint32], client *client, _ Draw) {
 	if query.Attempt == AttemptFirst {
 		l.carried.query()
-		l.further.querySent(client.fleet.sent)
 	}
-	if l.further.few {
+	if client.fleet.sent > l.further.enoughUntil {
 		l.further.pass(len(l.rows.newest()), len(l.rows.all))
 	}
 }

@@ -68,7 +68,7 @@ func TestFurtherReportsAreComparedInTurnWhileFewCome(t *testing.T) {
 		}
 		row.others = 9
 		kept.weigh(row)
-		kept.querySent(&Query{}, Optional[uint32]{}, client, nil)
+		kept.further.pass(newestMax, newestMax+11)
 	}
 	// One that the query avoids does not count, nor does one that is not fresh.
 	next := kept.furtherOnes()
@@ -162,7 +162,7 @@ func TestFewReportsComeIfFewerThanFourInThreeQueries(t *testing.T) {
 			}
 			f.reported(100 + of.queries)
 		}
-		if f.few != of.few || f.reports != 0 || f.sent != 100+of.queries {
+		if f.few != of.few || f.reports != 0 || f.sent != 100+of.queries || (f.enoughUntil == 0) != of.few {
 			t.Errorf("%d queries: %+v", of.queries, f)
 		}
 	}

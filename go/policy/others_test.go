@@ -294,11 +294,13 @@ func TestHighestFifthIsNotOrdinary(t *testing.T) {
 }
 
 func TestFurtherReportsAreNeededIfNoneCome(t *testing.T) {
-	f := further{sent: 32}
-	if f.querySent(32 + 48); f.few {
-		t.Error("48 queries")
-	}
-	if f.querySent(32 + 49); !f.few {
-		t.Error("49 queries")
+	kept, client := manyRows(newestMax + 1)
+	kept.further = further{enoughUntil: 48}
+	for sent, few := range map[uint64]bool{48: false, 49: true} {
+		kept.further.few = false
+		client.fleet.sent = sent
+		if kept.querySent(&Query{}, Optional[uint32]{}, client, nil); kept.further.few != few {
+			t.Errorf("%d queries: %+v", sent, kept.further)
+		}
 	}
 }

@@ -7,15 +7,30 @@
 //! are the next ones in turn: an idle replica is found though its report is old. `[Decision 0020]`
 
 /// Whether few reports come, and which are compared next.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Further {
     /// Reports since they were last counted.
     reports: u32,
     /// Queries that this client had sent then.
     sent: u64,
     few: bool,
+    /// Few come once this client has sent more queries than this. 0 if few came last.
+    enough_until: u64,
     /// The first report to compare next, counted from the first that is not among the newest.
     from: usize,
+}
+
+impl Default for Further {
+    /// Enough come.
+    fn default() -> Self {
+        Self {
+            reports: 0,
+            sent: 0,
+            few: false,
+            enough_until: Self::QUERIES_MAX,
+            from: 0,
+        }
+    }
 }
 
 impl Further {
@@ -26,14 +41,6 @@ impl Further {
     /// The most queries in which as many come that are enough: four in three queries. Half a probe
     /// a query is enough where each response carries a report.
     const QUERIES_MAX: u64 = 48;
-
-    /// Notes that this client has sent this many queries: if reports stop, few have come.
-    #[inline]
-    pub(super) const fn query_sent(&mut self, sent: u64) {
-        if sent.saturating_sub(self.sent) > Self::QUERIES_MAX {
-            self.few = true;
-        }
-    }
 
     /// Counts a report that comes in, after this client has sent this many queries.
     #[inline]
@@ -47,6 +54,11 @@ impl Further {
     #[cold]
     fn count(&mut self, sent: u64) {
         self.few = sent.saturating_sub(self.sent) > Self::QUERIES_MAX;
+        self.enough_until = if self.few {
+            0
+        } else {
+            sent.saturating_add(Self::QUERIES_MAX)
+        };
         self.reports = 0;
         self.sent = sent;
     }
@@ -65,9 +77,16 @@ impl Further {
         (0..count).map(move |step| newest + (from + step) % rest)
     }
 
+    /// Whether few come, after this client has sent this many queries. Then [`Self::pass`] follows.
+    #[inline]
+    pub(super) const fn few_come(&self, sent: u64) -> bool {
+        sent > self.enough_until
+    }
+
     /// Moves on to the reports after those.
     #[cold]
     pub(super) fn pass(&mut self, newest: usize, all: usize) {
+        self.few = true;
         let rest = all.saturating_sub(newest);
         self.from = (self.from + Self::MAX).checked_rem(rest).unwrap_or(0);
     }
@@ -108,10 +127,12 @@ mod tests {
     #[test]
     fn further_reports_are_needed_if_none_come() {
         let mut further = after(32);
-        further.query_sent(32 + 48);
-        assert!(!further.are_needed());
-        further.query_sent(32 + 49);
+        assert!(!further.few_come(32 + 48));
+        assert!(further.few_come(32 + 49));
+        further.pass(16, 36);
         assert!(further.are_needed());
+        assert!(!Further::default().few_come(48));
+        assert!(after(49).few_come(1), "as counted last");
     }
 
     #[test]

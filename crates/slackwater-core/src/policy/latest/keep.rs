@@ -184,9 +184,8 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     ) {
         if query.attempt == Attempt::First {
             self.carried.query();
-            self.further.query_sent(client.fleet.sent());
         }
-        if self.further.are_needed() {
+        if self.further.few_come(client.fleet.sent()) {
             (self.further).pass(self.rows.newest().len(), self.rows.all().len());
         }
     }
