@@ -119,7 +119,7 @@ impl<R: LatestRule> LatestReports<R> {
         Some(Instant::from_nanos(age_ns.saturating_add(1)))
     }
 
-    /// The reports to choose from: the newest, and the [further](further) ones. A replica
+    /// The reports to choose from: the newest, and the [further] ones. A replica
     /// without a fresh report is left out while there is another: one that answers no probes, and
     /// is not unprobed yet, may be gone.
     ///
