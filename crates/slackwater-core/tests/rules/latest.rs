@@ -143,6 +143,28 @@ fn idle_replica_with_an_old_report_is_found_while_few_reports_come() {
 }
 
 #[test]
+fn further_reports_that_are_too_old_are_not_compared() {
+    let mut world = world(40);
+    let replicas = world.replicas.clone();
+    for (age, candidates) in [(quiet().report_age_max, 16), (MS, 24)] {
+        for &replica in &replicas {
+            world.report(replica, &load(7, 10));
+        }
+        for _ in 0..49 {
+            let pick = world.pick();
+            done(&mut world, pick, Outcome::Success);
+        }
+        world.now += age;
+        for &replica in &replicas[..16] {
+            world.report(replica, &load(7, 10));
+        }
+        let pick = world.pick();
+        assert_eq!(pick.candidates, candidates, "after {age:?}");
+        done(&mut world, pick, Outcome::Success);
+    }
+}
+
+#[test]
 fn a11_rif_is_that_of_others_at_the_report_and_own_queries_now() {
     let mut world = world(2);
     let picks = [0, 0].map(|place| send(&mut world, place));

@@ -357,3 +357,117 @@ fn end_of(outcome: Outcome) -> Option<End> {
         _ => Some(End::Failed),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replica::ReplicaIds;
+
+    const MS: u64 = 1_000_000;
+
+    /// Three replicas. The first answers probes.
+    struct Trio {
+        locals: LocalLoads,
+        fleet: Fleet,
+        replicas: [ReplicaId; 3],
+        ms: u64,
+    }
+
+    impl Trio {
+        fn new() -> Self {
+            let mut ids = ReplicaIds::new();
+            let replicas = [(); 3].map(|()| ids.allocate().expect("free"));
+            let (mut locals, mut fleet) = (LocalLoads::default(), Fleet::default());
+            for replica in replicas {
+                fleet.add(replica);
+                locals.add(replica);
+            }
+            let mut trio = Self {
+                locals,
+                fleet,
+                replicas,
+                ms: 0,
+            };
+            trio.fall_silent(1);
+            trio.fall_silent(2);
+            trio
+        }
+
+        fn fall_silent(&mut self, place: usize) {
+            let begins = (self.locals).begin_silence(self.replicas[place], &self.fleet);
+            assert!(begins);
+        }
+
+        /// The load of others that is assumed at the third replica, after some reports of the first
+        /// one with this rate, and two seconds in which this client has ten queries a second there,
+        /// and one in flight at the third.
+        fn others(&mut self, rate_millis: Option<u32>) -> u32 {
+            let [first, _, third] = self.replicas;
+            let mut report = LoadReport::new(Rif::new(3), None);
+            report.query_rate_millis = rate_millis;
+            for _ in 0..64 {
+                self.locals.note_others(&report, report.rif, 0);
+            }
+            let mut others = self.answer();
+            for _ in 0..20 {
+                let now = Instant::from_nanos(self.ms * MS);
+                let mut there = Ticket::new(third, now);
+                there.local = self.locals.query_sent(now, third);
+                self.ms += 100;
+                let now = Instant::from_nanos(self.ms * MS);
+                let mut elsewhere = Ticket::new(first, now);
+                for (ticket, outcome) in [
+                    (&mut there, Outcome::Success),
+                    (&mut elsewhere, Outcome::Success),
+                ] {
+                    self.locals.query_done(now, ticket, outcome);
+                }
+                others = self.answer();
+            }
+            others
+        }
+
+        fn answer(&mut self) -> u32 {
+            let now = Instant::from_nanos(self.ms * MS);
+            let report = (self.locals).answer(now, self.replicas[2], 0, 3, 0, None);
+            report.expect("it can be reached").rif.count()
+        }
+    }
+
+    /// Others send nine times as much, so they have nine in flight, which counts for 20 of 21.
+    #[test]
+    fn own_queries_are_counted_anew_when_other_replicas_answer() {
+        let mut trio = Trio::new();
+        assert_eq!(trio.others(Some(100_000)), 9);
+        trio.locals.answered(trio.replicas[1], None);
+        assert_eq!(trio.answer(), 3, "nothing is known of these replicas yet");
+        assert_eq!(trio.others(Some(100_000)), 18, "there are two");
+        trio.fall_silent(1);
+        assert_eq!(trio.answer(), 3);
+        assert_eq!(trio.others(Some(100_000)), 9);
+    }
+
+    #[test]
+    fn own_latency_is_reported_without_the_way() {
+        let mut trio = Trio::new();
+        let [first, _, third] = trio.replicas;
+        trio.locals.answered(first, Some(20 * MS));
+        trio.others(None);
+        let later = Instant::from_nanos((trio.ms + 50) * MS);
+        let report = trio.locals.answer(later, third, 0, 3, 0, None);
+        let report = report.expect("it can be reached");
+        assert_eq!(report.latency, Some(Duration::from_millis(80)));
+    }
+
+    #[test]
+    fn rates_are_not_remembered_from_one_silence_to_another() {
+        let mut trio = Trio::new();
+        assert_eq!(trio.others(Some(100_000)), 9);
+        for place in [1, 2] {
+            trio.locals.answered(trio.replicas[place], None);
+        }
+        trio.fall_silent(1);
+        trio.fall_silent(2);
+        assert_eq!(trio.others(None), 3);
+    }
+}
