@@ -36,7 +36,7 @@ func TestNothingIsAllocatedWhileFewReportsCome(t *testing.T) {
 	for range 400 {
 		d.serve(t)
 	}
-	if few := d.policy.(*probed).kept.(*latest).further.few; !few {
+	if few := d.policy.(*probed).kept.(*latest).further.areNeeded(); !few {
 		t.Error("enough reports come")
 	}
 	if found := testing.AllocsPerRun(1_000, func() { d.serve(t) }); found > 0 {

@@ -14,9 +14,8 @@ type further struct {
 	reports uint32
 	// sent is how many queries this client had sent then.
 	sent uint64
-	few  bool
-	// enoughUntil: few come once this client has sent more queries than this. It is 0 if few came
-	// last.
+	// enoughUntil: few come once this client has sent more queries than this. It is 0 while few
+	// come.
 	enoughUntil uint64
 	// from is the first report to compare next, counted from the first that is not among the
 	// newest.
@@ -36,17 +35,20 @@ const (
 // reported counts a report that comes in, after this client has sent this many queries.
 func (f *further) reported(sent uint64) {
 	if f.reports++; f.reports >= furtherCounted {
-		f.few = ints.Sub(sent, f.sent) > furtherQueriesMax
-		f.reports, f.sent = 0, sent
-		if f.enoughUntil = 0; !f.few {
+		f.enoughUntil = 0
+		if ints.Sub(sent, f.sent) <= furtherQueriesMax {
 			f.enoughUntil = ints.Add(sent, furtherQueriesMax)
 		}
+		f.reports, f.sent = 0, sent
 	}
 }
 
+// areNeeded reports whether further reports are compared.
+func (f *further) areNeeded() bool { return f.enoughUntil == 0 }
+
 // count returns how many are compared, of all reports, of which the first are the newest.
 func (f *further) count(newest, all int) int {
-	if !f.few {
+	if !f.areNeeded() {
 		return 0
 	}
 	return min(all-newest, furtherMax)
@@ -57,6 +59,6 @@ func (f *further) place(nth, newest, all int) int { return newest + (f.from+nth)
 
 // pass moves on to the reports after those, as few come.
 func (f *further) pass(newest, all int) {
-	f.few = true
+	f.enoughUntil = 0
 	f.from = (f.from + furtherMax) % max(all-newest, 1)
 }

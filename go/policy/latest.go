@@ -172,11 +172,10 @@ func (l *latest) passTurn(now Instant, query *Query, client *client, draw Draw) 
 
 func (l *latest) choose(now Instant, query *Query, client *client, draw Draw) (choice, bool) {
 	l.expire(now, client)
-	found, any := l.best(now, query, client, draw)
-	if !any {
-		found, any = fewestInFlight(now, query, client, draw)
+	if found, any := l.best(now, query, client, draw); any {
+		return found, true
 	}
-	return found, any
+	return fewestInFlight(now, query, client, draw)
 }
 
 // best returns the best of the candidates, if there is one. Of equals, one is drawn. A replica
@@ -184,7 +183,7 @@ func (l *latest) choose(now Instant, query *Query, client *client, draw Draw) (c
 // unprobed yet, may be gone.
 func (l *latest) best(now Instant, query *Query, client *client, draw Draw) (choice, bool) {
 	survey := l.survey(client)
-	if len(query.Among) > 0 || l.further.few && len(l.rows.newest()) < len(l.rows.all) {
+	if len(query.Among) > 0 || l.further.areNeeded() && len(l.rows.newest()) < len(l.rows.all) {
 		return l.bestOfFew(now, query, &survey, client, draw)
 	}
 	fleet := &client.fleet

@@ -11,7 +11,6 @@ func manyRows(replicas int) (*latest, *client) {
 	kept := &latest{
 		rule:        expectedDelay{settings: DefaultSettings().ShortestExpectedDelay},
 		reportAgeNS: uint64(10 * time.Second),
-		further:     further{few: true},
 	}
 	of := &client{settings: DefaultSettings().Prequal, fleet: *fleetOf(replicas)}
 	for i := range replicas {
@@ -82,7 +81,7 @@ func TestFurtherReportsAreComparedInTurnWhileFewCome(t *testing.T) {
 		t.Errorf("%d candidates", found.candidates)
 	}
 	// If enough come, only the newest are compared.
-	kept.further.few = false
+	kept.further.enoughUntil = furtherQueriesMax
 	from := kept.further.from
 	found, _ = kept.choose(2*ms, &Query{}, client, draw)
 	if found.candidates != newestMax || kept.further.from != from || len(kept.furtherOnes()) > 0 {
@@ -155,14 +154,17 @@ func TestFewReportsComeIfFewerThanFourInThreeQueries(t *testing.T) {
 		queries uint64
 		few     bool
 	}{{0, false}, {48, false}, {49, true}} {
-		f := further{few: !of.few, sent: 100}
+		f := further{sent: 100}
+		if of.few {
+			f.enoughUntil = 100 + furtherQueriesMax
+		}
 		for report := range 64 {
-			if f.few == of.few {
+			if f.areNeeded() == of.few {
 				t.Errorf("counted after %d reports", report)
 			}
 			f.reported(100 + of.queries)
 		}
-		if f.few != of.few || f.reports != 0 || f.sent != 100+of.queries || (f.enoughUntil == 0) != of.few {
+		if f.areNeeded() != of.few || f.reports != 0 || f.sent != 100+of.queries {
 			t.Errorf("%d queries: %+v", of.queries, f)
 		}
 	}

@@ -13,7 +13,7 @@ const (
 	// the queries of a reported rate, so both sides of Little's law are of one time.
 	learnedMemoryNS = ratesWindowNS / 2
 	// ownQueries is the number of queries in the mean latency of an unprobed replica: chance moves
-	// it by a quarter.
+	// it by 18 %.
 	ownQueries = 16
 	// ownPresumed is the number of queries as which the mean of the other replicas counts before the
 	// first own one.

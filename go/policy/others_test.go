@@ -295,11 +295,10 @@ func TestHighestFifthIsNotOrdinary(t *testing.T) {
 
 func TestFurtherReportsAreNeededIfNoneCome(t *testing.T) {
 	kept, client := manyRows(newestMax + 1)
-	kept.further = further{enoughUntil: 48}
 	for sent, few := range map[uint64]bool{48: false, 49: true} {
-		kept.further.few = false
+		kept.further.enoughUntil = 48
 		client.fleet.sent = sent
-		if kept.querySent(&Query{}, Optional[uint32]{}, client, nil); kept.further.few != few {
+		if kept.querySent(&Query{}, Optional[uint32]{}, client, nil); kept.further.areNeeded() != few {
 			t.Errorf("%d queries: %+v", sent, kept.further)
 		}
 	}

@@ -119,9 +119,9 @@ impl<R: LatestRule> LatestReports<R> {
         Some(Instant::from_nanos(age_ns.saturating_add(1)))
     }
 
-    /// The reports to choose from: the newest, and the [further] ones. A replica
-    /// without a fresh report is left out while there is another: one that answers no probes, and
-    /// is not unprobed yet, may be gone.
+    /// The reports to choose from: the newest, and the [further] ones. A replica without a fresh
+    /// report is left out while there is another: one that answers no probes, and is not unprobed
+    /// yet, may be gone.
     ///
     /// For a query that may go to a few replicas only: their reports, however many are newer. Those
     /// beyond the newest are not searched for expired ones, so their age is checked here.

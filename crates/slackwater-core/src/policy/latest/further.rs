@@ -3,8 +3,8 @@
 //! A rule that compares the newest reports alone needs new ones: if few come for each query, the
 //! same replicas are compared again and again, and get more than their share. So it is where probes
 //! are lost, where their shortest interval or their largest number bounds them, and while probing
-//! backs off `[Decision 0011]`. Then each choice also compares eight others, which
-//! are the next ones in turn: an idle replica is found though its report is old. `[Decision 0020]`
+//! backs off `[Decision 0011]`. Then each choice also compares eight others, which are the next
+//! ones in turn: an idle replica is found though its report is old. `[Decision 0020]`
 
 /// Whether few reports come, and which are compared next.
 #[derive(Clone, Debug)]
@@ -13,8 +13,7 @@ pub(super) struct Further {
     reports: u32,
     /// Queries that this client had sent then.
     sent: u64,
-    few: bool,
-    /// Few come once this client has sent more queries than this. 0 if few came last.
+    /// Few come once this client has sent more queries than this. 0 while few come.
     enough_until: u64,
     /// The first report to compare next, counted from the first that is not among the newest.
     from: usize,
@@ -26,7 +25,6 @@ impl Default for Further {
         Self {
             reports: 0,
             sent: 0,
-            few: false,
             enough_until: Self::QUERIES_MAX,
             from: 0,
         }
@@ -53,11 +51,11 @@ impl Further {
 
     #[cold]
     fn count(&mut self, sent: u64) {
-        self.few = sent.saturating_sub(self.sent) > Self::QUERIES_MAX;
-        self.enough_until = if self.few {
-            0
-        } else {
+        let enough = sent.saturating_sub(self.sent) <= Self::QUERIES_MAX;
+        self.enough_until = if enough {
             sent.saturating_add(Self::QUERIES_MAX)
+        } else {
+            0
         };
         self.reports = 0;
         self.sent = sent;
@@ -65,14 +63,18 @@ impl Further {
 
     /// Whether further reports are compared.
     pub(super) const fn are_needed(&self) -> bool {
-        self.few
+        self.enough_until == 0
     }
 
     /// The places of those that are compared next, of `all` reports, of which the first `newest`
     /// are the newest.
     pub(super) fn places(&self, newest: usize, all: usize) -> impl Iterator<Item = usize> + Clone {
         let rest = all.saturating_sub(newest);
-        let count = if self.few { rest.min(Self::MAX) } else { 0 };
+        let count = if self.are_needed() {
+            rest.min(Self::MAX)
+        } else {
+            0
+        };
         let from = self.from;
         (0..count).map(move |step| newest + (from + step) % rest)
     }
@@ -86,7 +88,7 @@ impl Further {
     /// Moves on to the reports after those.
     #[cold]
     pub(super) fn pass(&mut self, newest: usize, all: usize) {
-        self.few = true;
+        self.enough_until = 0;
         let rest = all.saturating_sub(newest);
         self.from = (self.from + Self::MAX).checked_rem(rest).unwrap_or(0);
     }

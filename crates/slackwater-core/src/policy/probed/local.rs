@@ -416,11 +416,8 @@ mod tests {
                 self.ms += 100;
                 let now = Instant::from_nanos(self.ms * MS);
                 let mut elsewhere = Ticket::new(first, now);
-                for (ticket, outcome) in [
-                    (&mut there, Outcome::Success),
-                    (&mut elsewhere, Outcome::Success),
-                ] {
-                    self.locals.query_done(now, ticket, outcome);
+                for ticket in [&mut there, &mut elsewhere] {
+                    self.locals.query_done(now, ticket, Outcome::Success);
                 }
                 others = self.answer();
             }

@@ -21,7 +21,7 @@ const REPORTS_MIN: u64 = 8;
 /// The time constant of means. The values in them are as old, on average, as the queries of a
 /// reported rate, so both sides of Little's law are of one time.
 const MEMORY_NS: u64 = span_ns(RecentRates::WINDOW) / 2;
-/// Queries in the mean latency of an unprobed replica: chance moves it by a quarter.
+/// Queries in the mean latency of an unprobed replica: chance moves it by 18 %.
 const OWN_QUERIES: u64 = 16;
 /// Queries as which the mean of the other replicas counts before the first own one.
 const OWN_PRESUMED: u64 = 4;
