@@ -215,13 +215,19 @@ func (e *expectedDelay) handleNewUnit(knewCapacity bool) bool {
 }
 
 // probeRate returns the probes per query, given that this many reports with a capacity come with
-// the responses of each query.
-func (e *expectedDelay) probeRate(carriedRate, configured Millionths) Millionths {
-	mean, known := e.table.capacities.mean()
-	if carriedRate < carriedMin || known && mean < capacitySmall {
-		return configured
+// the responses of each query, and whether most queries that replicas get are this client's.
+func (e *expectedDelay) probeRate(carriedRate Millionths, sendsMost bool, of *PrequalSettings) Millionths {
+	switch mean, known := e.table.capacities.mean(); {
+	case known && mean < capacitySmall:
+		return of.ProbeRate
+	case carriedRate >= carriedMin:
+		return e.settings.ProbeRate
+	case sendsMost:
+		// With half a probe, one slow replica of a few is found later.
+		return min(of.ProbeRate, max(of.ProbeRateMin, e.settings.ProbeRate))
+	default:
+		return of.ProbeRate
 	}
-	return e.settings.ProbeRate
 }
 
 func (e *expectedDelay) comparison() *Comparison {

@@ -2,20 +2,22 @@ package policy
 
 import "github.com/slackwater/slackwater/go/internal/ints"
 
-// further are the reports besides the newest that are compared while few come.
+// further are the reports besides the newest that are compared while few come, or most queries are
+// this client's.
 //
 // A rule that compares the newest reports alone needs new ones: if few come for each query, the
 // same replicas are compared again and again, and get more than their share. So it is where probes
 // are lost, where their shortest interval or their largest number bounds them, and while probing
 // backs off. Then each choice also compares eight others, which are the next ones in turn: an idle
-// replica is found though its report is old.
+// replica is found though its report is old. So it does where most queries are this client's own,
+// because they count exactly however old a report is.
 type further struct {
 	// reports came since they were last counted.
 	reports uint32
 	// sent is how many queries this client had sent then.
 	sent uint64
-	// enoughUntil: few come once this client has sent more queries than this. It is 0 while few
-	// come.
+	// enoughUntil: few come once this client has sent more queries than this. It is 0 while further
+	// ones are needed.
 	enoughUntil uint64
 	// from is the first report to compare next, counted from the first that is not among the
 	// newest.
@@ -32,11 +34,12 @@ const (
 	furtherQueriesMax = 48
 )
 
-// reported counts a report that comes in, after this client has sent this many queries.
-func (f *further) reported(sent uint64) {
+// reported counts a report that comes in, after this client has sent this many queries, which are
+// most of all or not.
+func (f *further) reported(sent uint64, sendsMost bool) {
 	if f.reports++; f.reports >= furtherCounted {
 		f.enoughUntil = 0
-		if ints.Sub(sent, f.sent) <= furtherQueriesMax {
+		if !sendsMost && ints.Sub(sent, f.sent) <= furtherQueriesMax {
 			f.enoughUntil = ints.Add(sent, furtherQueriesMax)
 		}
 		f.reports, f.sent = 0, sent

@@ -20,7 +20,8 @@ import (
 // few unprobed replicas take nothing from what the others report, and where all are unprobed only
 // the client's own counts decide.
 //
-// Only the newest reports are compared, and some further ones while few come.
+// Only the newest reports are compared, and some further ones while few come or most queries are
+// this client's own.
 type latest struct {
 	rule        expectedDelay
 	rows        latestRows
@@ -31,8 +32,9 @@ type latest struct {
 	// noted while a replica is unprobed.
 	own recentValues
 	// carried are reports that come with responses.
-	carried reportYield
-	further further
+	carried  reportYield
+	further  further
+	ownShare ownShare
 }
 
 func newShortestExpectedDelay(settings *Settings) Policy {
@@ -392,7 +394,15 @@ func (l *latest) handleCarried(now Instant, replica ReplicaID, report *LoadRepor
 func (l *latest) keep(
 	now Instant, from subject, report *LoadReport, latencyNS uint64, carried bool, client *client,
 ) {
-	l.further.reported(client.fleet.sent)
+	if !carried && !from.local {
+		rate := report.QueryRateMillis
+		if client.locals.unprobedAvailable > 0 {
+			// The queries of replicas that answer no probes are in no report.
+			rate = Optional[uint32]{}
+		}
+		l.ownShare.reported(now, rate, len(client.fleet.Available()), client.fleet.sent)
+	}
+	l.further.reported(client.fleet.sent, l.ownShare.isMost)
 	others := ints.Sub(report.RIF, from.ownInFlight)
 	reported := latestReport{
 		replica:          from.replica,
@@ -445,7 +455,7 @@ func (l *latest) handleHead(now Instant, replica ReplicaID, head head) {
 }
 
 func (l *latest) probeRate(client *client) Millionths {
-	return l.rule.probeRate(l.carried.rate, client.settings.ProbeRate)
+	return l.rule.probeRate(l.carried.rate, l.ownShare.isMost, &client.settings)
 }
 
 func (l *latest) forget(replica ReplicaID) {

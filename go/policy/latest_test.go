@@ -162,11 +162,42 @@ func TestFewReportsComeIfFewerThanFourInThreeQueries(t *testing.T) {
 			if f.areNeeded() == of.few {
 				t.Errorf("counted after %d reports", report)
 			}
-			f.reported(100 + of.queries)
+			f.reported(100+of.queries, false)
 		}
 		if f.areNeeded() != of.few || f.reports != 0 || f.sent != 100+of.queries {
 			t.Errorf("%d queries: %+v", of.queries, f)
 		}
+	}
+}
+
+func TestReportsAreNeverEnoughOfAClientThatSendsMost(t *testing.T) {
+	f := further{enoughUntil: furtherQueriesMax}
+	for range 64 {
+		f.reported(1, true)
+	}
+	if !f.areNeeded() {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestOnlyAnswersToProbesTellOwnShare: reports with responses come from replicas that were picked,
+// and the load of one that answers no probes is an estimate.
+func TestOnlyAnswersToProbesTellOwnShare(t *testing.T) {
+	kept, client := manyRows(2)
+	report := LoadReport{CapacityMilliRIF: Some(uint32(1_000)), QueryRateMillis: Some(uint32(7))}
+	kept.handleCarried(ms, 0, &report, client)
+	kept.handleReport(ms, subject{replica: 1, local: true}, &report, client, nil)
+	if kept.ownShare.reports != 0 {
+		t.Errorf("%+v", kept.ownShare)
+	}
+	kept.handleReport(ms, subject{replica: 1}, &report, client, nil)
+	if kept.ownShare.reports != 1 || kept.ownShare.ratesMillis != 7 {
+		t.Errorf("%+v", kept.ownShare)
+	}
+	client.locals.unprobedAvailable = 1
+	kept.handleReport(ms, subject{replica: 1}, &report, client, nil)
+	if kept.ownShare.reports != 0 {
+		t.Errorf("one answers no probes: %+v", kept.ownShare)
 	}
 }
 

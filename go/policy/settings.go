@@ -22,7 +22,8 @@ type PrequalSettings struct {
 	// ProbeRateMin is the smallest number of probes per query while probes show an overload, of the
 	// replicas or of the client: 0 to 16, default 1. The rate falls towards it step by step, and
 	// recovers when probes are answered in time again. At ProbeRate or more, the rate is never
-	// lowered; at 0 only idle probes may be left.
+	// lowered; at 0 only idle probes may be left. shortest_expected_delay also uses it while this
+	// client sends most of the queries.
 	ProbeRateMin Millionths
 	// RemoveRate is the number of reports removed from the pool after each query (r_remove): 0 to
 	// 16, default 1, fractions allowed. 0 removes none.

@@ -15,13 +15,14 @@
 //! With `local_only` it sends no probes and uses the client's own counts and round trips, which for
 //! a single client is about as good. A pick looks at every report, so its time is in proportion to
 //! the fleet, except with a rule that compares only the newest reports, which are kept together,
-//! and some [further] ones if few come.
+//! and some [further] ones if few come or most queries are this client's [own](own_share).
 
 mod few;
 mod further;
 mod in_flight;
 mod keep;
 mod order;
+mod own_share;
 mod rows;
 mod rule;
 mod seen;
@@ -48,6 +49,7 @@ use core::num::NonZeroU64;
 use further::Further;
 use in_flight::FleetRank;
 use order::ORDERED_MAX;
+use own_share::OwnShare;
 use rows::{Row, Rows};
 
 /// Where a report comes from.
@@ -86,6 +88,7 @@ pub struct LatestReports<R: LatestRule> {
     /// Reports that come with responses.
     carried: ReportYield,
     further: Further,
+    own_share: OwnShare,
     /// Buffer to find a median in, for rules that need one.
     scratch_ns: Vec<u64>,
 }
@@ -100,6 +103,7 @@ impl<R: LatestRule> LatestReports<R> {
             own: RecentMean::default(),
             carried: ReportYield::unheard(Rate::ONE),
             further: Further::default(),
+            own_share: OwnShare::default(),
             scratch_ns: Vec::new(),
         }
     }

@@ -16,6 +16,7 @@ mod latest;
 mod liars;
 mod linear;
 mod lost;
+mod own_share;
 mod pool;
 mod probes;
 mod removal;

@@ -1,19 +1,20 @@
-//! Reports besides the newest that are compared while few come.
+//! Reports besides the newest that are compared while few come, or most queries are this client's.
 //!
 //! A rule that compares the newest reports alone needs new ones: if few come for each query, the
 //! same replicas are compared again and again, and get more than their share. So it is where probes
 //! are lost, where their shortest interval or their largest number bounds them, and while probing
 //! backs off `[Decision 0011]`. Then each choice also compares eight others, which are the next
-//! ones in turn: an idle replica is found though its report is old. `[Decision 0020]`
+//! ones in turn: an idle replica is found though its report is old. So it does where most queries
+//! are this client's own, because they count exactly however old a report is. `[Decision 0020]`
 
-/// Whether few reports come, and which are compared next.
+/// Whether further reports are needed, and which are compared next.
 #[derive(Clone, Debug)]
 pub(super) struct Further {
     /// Reports since they were last counted.
     reports: u32,
     /// Queries that this client had sent then.
     sent: u64,
-    /// Few come once this client has sent more queries than this. 0 while few come.
+    /// Few come once this client has sent more queries than this. 0 while further ones are needed.
     enough_until: u64,
     /// The first report to compare next, counted from the first that is not among the newest.
     from: usize,
@@ -40,18 +41,19 @@ impl Further {
     /// a query is enough where each response carries a report.
     const QUERIES_MAX: u64 = 48;
 
-    /// Counts a report that comes in, after this client has sent this many queries.
+    /// Counts a report that comes in, after this client has sent this many queries, which are most
+    /// of all or not.
     #[inline]
-    pub(super) fn reported(&mut self, sent: u64) {
+    pub(super) fn reported(&mut self, sent: u64, sends_most: bool) {
         self.reports += 1;
         if self.reports >= Self::COUNTED {
-            self.count(sent);
+            self.count(sent, sends_most);
         }
     }
 
     #[cold]
-    fn count(&mut self, sent: u64) {
-        let enough = sent.saturating_sub(self.sent) <= Self::QUERIES_MAX;
+    fn count(&mut self, sent: u64, sends_most: bool) {
+        let enough = !sends_most && sent.saturating_sub(self.sent) <= Self::QUERIES_MAX;
         self.enough_until = if enough {
             sent.saturating_add(Self::QUERIES_MAX)
         } else {
@@ -79,9 +81,10 @@ impl Further {
         (0..count).map(move |step| newest + (from + step) % rest)
     }
 
-    /// Whether few come, after this client has sent this many queries. Then [`Self::pass`] follows.
+    /// Whether further ones are needed after this client has sent this many queries. Then
+    /// [`Self::pass`] follows.
     #[inline]
-    pub(super) const fn few_come(&self, sent: u64) -> bool {
+    pub(super) const fn are_due(&self, sent: u64) -> bool {
         sent > self.enough_until
     }
 
@@ -103,7 +106,7 @@ mod tests {
     fn after(queries: u64) -> Further {
         let mut further = Further::default();
         for report in 1..=64 {
-            further.reported(queries * report / 64);
+            further.reported(queries * report / 64, false);
         }
         further
     }
@@ -119,22 +122,31 @@ mod tests {
         assert!(after(49).are_needed());
         let mut further = after(64);
         for _ in 0..63 {
-            further.reported(64 + 20);
+            further.reported(64 + 20, false);
         }
         assert!(further.are_needed(), "as counted last");
-        further.reported(64 + 20);
+        further.reported(64 + 20, false);
         assert!(!further.are_needed());
+    }
+
+    #[test]
+    fn reports_are_never_enough_of_a_client_that_sends_most() {
+        let mut further = Further::default();
+        for _ in 0..64 {
+            further.reported(1, true);
+        }
+        assert!(further.are_needed());
     }
 
     #[test]
     fn further_reports_are_needed_if_none_come() {
         let mut further = after(32);
-        assert!(!further.few_come(32 + 48));
-        assert!(further.few_come(32 + 49));
+        assert!(!further.are_due(32 + 48));
+        assert!(further.are_due(32 + 49));
         further.pass(16, 36);
         assert!(further.are_needed());
-        assert!(!Further::default().few_come(48));
-        assert!(after(49).few_come(1), "as counted last");
+        assert!(!Further::default().are_due(48));
+        assert!(after(49).are_due(1), "as counted last");
     }
 
     #[test]

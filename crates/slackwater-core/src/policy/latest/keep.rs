@@ -133,7 +133,14 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             self.own.record(u64::from(own_in_flight) * FINE);
         }
         let latency_ns = known_latency_ns(report);
-        self.further.reported(client.fleet.sent());
+        if !local {
+            // The queries of replicas that answer no probes are in no report.
+            let rate_millis = report.query_rate_millis;
+            let rate_millis = rate_millis.filter(|_| !client.any_unprobed());
+            let (replicas, sent) = (client.fleet.available().len(), client.fleet.sent());
+            self.own_share.reported(now, rate_millis, replicas, sent);
+        }
+        (self.further).reported(client.fleet.sent(), self.own_share.is_most());
         let from = From::Probe { local };
         let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
         client.counters.replaced += u64::from(replaces);
@@ -153,7 +160,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
                 // Few responses carry a latency.
                 let latency_ns = known_latency_ns(report);
                 let latency_ns = latency_ns.or_else(|| self.rows.find(replica)?.latency_ns);
-                self.further.reported(client.fleet.sent());
+                (self.further).reported(client.fleet.sent(), self.own_share.is_most());
                 let from = From::Response;
                 let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
                 client.counters.replaced += u64::from(replaces);
@@ -185,13 +192,14 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         if query.attempt == Attempt::First {
             self.carried.query();
         }
-        if self.further.few_come(client.fleet.sent()) {
+        if self.further.are_due(client.fleet.sent()) {
             (self.further).pass(self.rows.newest().len(), self.rows.all().len());
         }
     }
 
     fn probe_rate(&self, client: &Client) -> Rate {
-        self.rule.probe_rate(self.carried.rate(), &client.config)
+        let sends_most = self.own_share.is_most();
+        (self.rule).probe_rate(self.carried.rate(), sends_most, &client.config)
     }
 
     fn forget(&mut self, replica: ReplicaId) {

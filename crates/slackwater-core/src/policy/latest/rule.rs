@@ -92,9 +92,9 @@ pub trait LatestRule: Debug + Send {
     }
 
     /// Probes per query, given that `carried_rate` reports with a capacity come with the responses
-    /// of each query.
-    fn probe_rate(&self, carried_rate: Rate, config: &PrequalConfig) -> Rate {
-        let _ = carried_rate;
+    /// of each query. `sends_most`: most queries that replicas get are this client's.
+    fn probe_rate(&self, carried_rate: Rate, sends_most: bool, config: &PrequalConfig) -> Rate {
+        let _ = (carried_rate, sends_most);
         config.probe_rate
     }
 

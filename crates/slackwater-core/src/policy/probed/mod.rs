@@ -16,7 +16,7 @@
 mod back_off;
 mod flow;
 mod local;
-mod others;
+pub(in crate::policy) mod others;
 mod probing;
 pub(in crate::policy) mod rank;
 mod rate_cap;

@@ -31,7 +31,7 @@ const RATE_NS: u64 = 1_000_000_000_000;
 
 /// Queries of this client in recent seconds, and how long they were in flight.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RecentQueries {
+pub(in crate::policy) struct RecentQueries {
     /// When the totals were last read. `None` before.
     read_at: Option<Instant>,
     queries_read: u64,
@@ -47,7 +47,7 @@ impl RecentQueries {
     /// Takes in how many queries there were since the beginning, and queries in flight integrated
     /// over that time, wrapping. Of a query that never reached the replica no time counts, so there
     /// may be less than before.
-    pub(super) fn read(&mut self, now: Instant, queries: u64, in_flight_ns: u64) {
+    pub(in crate::policy) fn read(&mut self, now: Instant, queries: u64, in_flight_ns: u64) {
         if let Some(read_at) = self.read_at {
             let since_ns = now.ns_since(read_at);
             if since_ns < STEP_NS {
@@ -72,7 +72,7 @@ impl RecentQueries {
 
     /// Queries of others for each of these, in 1/1024, if this many of all clients end in a second,
     /// in thousandths. `None` if there were none.
-    fn of_others(&self, all_rate_millis: u64) -> Option<u64> {
+    pub(in crate::policy) fn of_others(&self, all_rate_millis: u64) -> Option<u64> {
         let all = mul_div(all_rate_millis, self.span_ns, RATE_NS / FINE);
         (self.queries > 0).then(|| mul_div(all.saturating_sub(self.queries), FINE, self.queries))
     }

@@ -23,7 +23,8 @@ pub struct PrequalSettings {
     /// Smallest number of probes per query while probes show an overload, of the replicas or of the
     /// client: 0 to 16, default 1, fractions allowed. The rate falls towards it step by step, and
     /// recovers when probes are answered in time again. At `probe_rate` or more, the rate is never
-    /// lowered; at 0 only idle probes may be left. `[A2]` `[Decision 0011]`
+    /// lowered; at 0 only idle probes may be left. `shortest_expected_delay` also uses it while
+    /// this client sends most of the queries. `[A2]` `[Decision 0011]` `[Decision 0020]`
     pub probe_rate_min: Rate,
     /// Reports removed from the pool after each query (`r_remove`): 0 to 16, default 1, fractions
     /// allowed. `[A10]`
@@ -220,8 +221,8 @@ section! { PrequalSettings in "prequal" {
     /// Probes for each request (r_probe). Fractions are exact in the long run. 0: only idle probes.
     probe_rate in Rate: probe_rate;
     /// Overload lowers the probe rate towards this, and `remove_rate` with it ([Decision
-    /// 0011](../decisions/0011-fewer-probes-in-an-overload.md)). Equal to `probe_rate`: never, as
-    /// in the paper.
+    /// 0011](../decisions/0011-fewer-probes-in-an-overload.md)). The default policy also uses it
+    /// where most requests are its own. Equal to `probe_rate`: never, as in the paper.
     probe_rate_min in Rate: probe_rate_min;
     /// Reports removed from the pool after each request (r_remove). 0: none.
     remove_rate in Rate: remove_rate;

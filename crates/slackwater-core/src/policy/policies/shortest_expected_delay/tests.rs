@@ -125,7 +125,8 @@ fn usual_load_includes_own_queries() {
 fn fewer_probes_are_sent_from_half_a_report_per_query_on() {
     let (rule, _) = rule(0);
     let config = PrequalConfig::default();
-    let at = |millionths| rule.probe_rate(Rate::from_millionths(millionths).unwrap(), &config);
+    let at =
+        |millionths| rule.probe_rate(Rate::from_millionths(millionths).unwrap(), false, &config);
     assert_eq!(at(499_999), config.probe_rate);
     assert_eq!(at(500_000).millionths(), 500_000);
 }
@@ -142,10 +143,30 @@ fn replicas_that_carry_less_than_half_a_request_are_probed_as_without_reports() 
             };
             rule.handle_report(Instant::EPOCH, report);
         }
-        rule.probe_rate(Rate::ONE, &config)
+        rule.probe_rate(Rate::ONE, false, &config)
     };
     assert_eq!(of([200, 800]).millionths(), 500_000);
     assert_eq!(of([200, 799]), config.probe_rate);
+}
+
+#[test]
+fn client_that_sends_most_queries_probes_at_the_lowest_rate() {
+    let (rule, _) = rule(0);
+    let at = |most: u32, least: u32| {
+        let [probe_rate, probe_rate_min] =
+            [most, least].map(|millionths| Rate::from_millionths(millionths).unwrap());
+        let settings = PrequalSettings {
+            probe_rate,
+            probe_rate_min,
+            ..PrequalSettings::default()
+        };
+        let config = settings.validate().unwrap();
+        rule.probe_rate(Rate::ZERO, true, &config).millionths()
+    };
+    assert_eq!(at(3_000_000, 1_000_000), 1_000_000);
+    assert_eq!(at(3_000_000, 4_000_000), 3_000_000);
+    assert_eq!(at(3_000_000, 0), 500_000, "enough to notice other clients");
+    assert_eq!(at(250_000, 0), 250_000);
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! Clients that send most of the queries of a fleet: fewer probes, and further reports.
+
+use crate::world::{MS, World, load};
+use core::time::Duration;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{
+    Event, Outcome, Policy, ShortestExpectedDelay, ShortestExpectedDelayConfig,
+};
+use slackwater_core::{LoadReport, Rate};
+
+/// 40 replicas, to which one client sends 500 queries a second.
+struct Fleet {
+    world: World<ShortestExpectedDelay>,
+    /// Queries a second that each replica reports.
+    rate: Option<u32>,
+    /// Whether each response carries a report with a capacity.
+    carries: bool,
+    probes: u32,
+}
+
+impl Fleet {
+    fn new(settings: PrequalSettings) -> Self {
+        let prequal = settings.validate().expect("in range");
+        let config = ShortestExpectedDelayConfig::default();
+        Self {
+            world: World::of(40, ShortestExpectedDelay::new(prequal, &config)),
+            rate: None,
+            carries: false,
+            probes: 0,
+        }
+    }
+
+    fn report(&self) -> LoadReport {
+        let mut report = load(1, 10);
+        report.query_rate_millis = self.rate.map(|rate| rate * 1_000);
+        report.capacity_millirif = self.carries.then_some(8_000);
+        report
+    }
+
+    /// Sends a query, whose probes are answered at once. Returns how many were compared for it.
+    fn query(&mut self) -> u16 {
+        self.world.now += 2 * MS;
+        let pick = self.world.pick();
+        let (candidates, replica) = (pick.candidates, pick.ticket.replica());
+        let report = self.report();
+        for probe in self.world.probes() {
+            self.probes += 1;
+            self.world.answer(probe, &report);
+        }
+        if self.carries {
+            self.world.handle(Event::CarriedReport(replica, &report));
+        }
+        let (now, ticket) = (self.world.now, pick.ticket);
+        (self.world.policy).handle_query_done(now, ticket, Outcome::Success);
+        candidates
+    }
+
+    /// Plays a second, and then counts the probes of 100 queries and what is compared for the next.
+    fn after(mut self, rate: Option<u32>) -> (u32, u16) {
+        self.rate = rate;
+        for _ in 0..500 {
+            self.query();
+        }
+        self.probes = 0;
+        for _ in 0..100 {
+            self.query();
+        }
+        (self.probes, self.query())
+    }
+}
+
+fn settings() -> PrequalSettings {
+    PrequalSettings {
+        probe_interval_min: Duration::ZERO,
+        ..PrequalSettings::default()
+    }
+}
+
+#[test]
+fn client_of_most_queries_sends_one_probe_for_each_and_compares_eight_further_reports() {
+    let after = |rate| Fleet::new(settings()).after(rate);
+    // 12.5 a second at each replica are its own.
+    assert_eq!(after(Some(12)), (100, 24));
+    assert_eq!(after(Some(18)), (100, 24));
+    assert_eq!(after(Some(19)), (300, 16), "a third are of others");
+    assert_eq!(after(None), (300, 16), "nobody knows");
+}
+
+#[test]
+fn client_of_most_queries_sends_no_more_probes_than_others() {
+    let few = PrequalSettings {
+        probe_rate: Rate::from_millionths(250_000).expect("in range"),
+        ..settings()
+    };
+    assert_eq!(Fleet::new(few).after(Some(12)).0, 25);
+    let carrying = |rate| {
+        let fleet = Fleet::new(settings());
+        Fleet {
+            carries: true,
+            ..fleet
+        }
+        .after(Some(rate))
+    };
+    assert_eq!(carrying(19), (50, 16));
+    assert_eq!(carrying(12), (50, 24));
+}
+
+#[test]
+fn own_share_is_not_known_while_a_replica_answers_no_probes() {
+    let mut fleet = Fleet::new(settings());
+    fleet.rate = Some(12);
+    let deaf = fleet.world.replicas[7];
+    for _ in 0..3_000 {
+        fleet.world.now += 2 * MS;
+        let pick = fleet.world.pick();
+        let report = fleet.report();
+        for probe in fleet.world.probes() {
+            if probe.replica == deaf {
+                fleet.world.lose(probe);
+            } else {
+                fleet.world.answer(probe, &report);
+            }
+        }
+        let now = fleet.world.now;
+        (fleet.world.policy).handle_query_done(now, pick.ticket, Outcome::Success);
+    }
+    let snapshot = fleet.world.policy.snapshot(fleet.world.now);
+    assert_eq!(snapshot.probe_rate, Some(settings().probe_rate));
+}
