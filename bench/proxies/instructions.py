@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "default": Row("as Slackwater ships: `shortest_expected_delay`, 3 UDP probes a request, admin server", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-default", checked=True,
+    "default": Row("as Slackwater ships: `shortest_expected_delay`, a UDP probe a request, admin server", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-default", checked=True,
                    limit=2 * LIMIT),
     "get": Row("HTTP/1.1, 2 bytes, round robin", checked=True),
     "prequal": Row("Prequal, 3 UDP probes a request", nginx=NO_PROBES, haproxy=NO_PROBES, entry="slackwater-prequal"),

@@ -2,11 +2,36 @@
 //! `/1k` 1 KiB, `/64k` 64 KiB. A request body with Content-Length is skipped. It also answers UDP
 //! probes at the same ports (docs/reference/probe-protocol.md), with no request in flight and a
 //! latency from 50 to 178 µs that is derived from the nonce: the benchmark measures a proxy's cost
-//! of probing, not its benefit.
+//! of probing, not its benefit. The query rate is real, as that of every agent.
 use proxybench_tools::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+/// Requests of a port in the last four seconds.
+#[derive(Default)]
+struct Recent {
+    requests: u64,
+    /// When there were how many, each tenth of a second.
+    marks: VecDeque<(Instant, u64)>,
+}
+
+impl Recent {
+    /// Requests a second, in thousandths.
+    fn rate_millis(&mut self) -> u32 {
+        let now = Instant::now();
+        if self.marks.back().is_none_or(|last| now - last.0 >= Duration::from_millis(100)) {
+            self.marks.push_back((now, self.requests));
+        }
+        while self.marks.get(1).is_some_and(|second| now - second.0 >= Duration::from_secs(4)) {
+            self.marks.pop_front();
+        }
+        let (since, before) = self.marks[0];
+        let rate = (self.requests - before) as f64 / (now - since).as_secs_f64().max(0.1);
+        (rate * 1_000.0) as u32
+    }
+}
 
 struct Conn {
     inbuf: Vec<u8>,
@@ -38,7 +63,7 @@ fn content_length(head: &[u8]) -> usize {
 }
 
 /// Version 1, without a key.
-fn answer_probes(socket: &UdpSocket, buf: &mut [u8]) {
+fn answer_probes(socket: &UdpSocket, recent: &mut Recent, buf: &mut [u8]) {
     while let Ok((n, from)) = socket.recv_from(buf) {
         if n < 96 || buf[..6] != *b"SLWP\x01\x01" {
             continue;
@@ -47,9 +72,10 @@ fn answer_probes(socket: &UdpSocket, buf: &mut [u8]) {
         reply[..5].copy_from_slice(&buf[..5]);
         reply[5] = 2;
         reply[8..16].copy_from_slice(&buf[8..16]);
-        reply[19] = 1; // latency is present
+        reply[19] = 1 | 1 << 5; // latency and query rate are present
         let latency_ns = 50_000 + u64::from(buf[15] & 127) * 1_000;
         reply[24..32].copy_from_slice(&latency_ns.to_be_bytes());
+        reply[56..60].copy_from_slice(&recent.rate_millis().to_be_bytes());
         let _ = socket.send_to(&reply, from);
     }
 }
@@ -74,6 +100,7 @@ fn main() {
         s.set_nonblocking(true).expect("a socket");
         ep.add(s.as_raw_fd(), IN, probes + i as u64);
     }
+    let mut recent: Vec<Recent> = ports.iter().map(|_| Recent::default()).collect();
     let base = 1_000_000u64;
     let mut conns: HashMap<i32, Conn> = HashMap::new();
     let mut buf = vec![0u8; 65536];
@@ -82,7 +109,8 @@ fn main() {
         for e in 0..n {
             let (token, ev) = ep.at(e);
             if (probes..base).contains(&token) {
-                answer_probes(&sockets[(token - probes) as usize], &mut buf);
+                let port_idx = (token - probes) as usize;
+                answer_probes(&sockets[port_idx], &mut recent[port_idx], &mut buf);
                 continue;
             }
             if token < base {
@@ -114,6 +142,7 @@ fn main() {
                         }
                     }
                     let Some(end) = find_head_end(&c.inbuf) else { break };
+                    recent[c.port_idx].requests += 1;
                     let r = &canned[c.port_idx];
                     let body = if c.inbuf.starts_with(b"GET /64k ") {
                         &r[2]
