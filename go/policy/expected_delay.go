@@ -223,8 +223,8 @@ func (e *expectedDelay) probeRate(carriedRate Millionths, sendsMost bool, of *Pr
 	case carriedRate >= carriedMin:
 		return e.settings.ProbeRate
 	case sendsMost:
-		// With half a probe, one slow replica of a few is found later.
-		return min(of.ProbeRate, max(of.ProbeRateMin, e.settings.ProbeRate))
+		// Half a probe is enough to notice other clients.
+		return min(of.ProbeRate, max(of.ProbeRateMin, carriedMin))
 	default:
 		return of.ProbeRate
 	}

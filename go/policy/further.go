@@ -16,8 +16,8 @@ type further struct {
 	reports uint32
 	// sent is how many queries this client had sent then.
 	sent uint64
-	// enoughUntil: few come once this client has sent more queries than this. It is 0 while further
-	// ones are needed.
+	// enoughUntil: once this client has sent more queries than this, too few have come. It is 0 while
+	// further ones are needed.
 	enoughUntil uint64
 	// from is the first report to compare next, counted from the first that is not among the
 	// newest.
@@ -34,8 +34,8 @@ const (
 	furtherQueriesMax = 48
 )
 
-// reported counts a report that comes in, after this client has sent this many queries, which are
-// most of all or not.
+// reported counts a report that comes in, after this client has sent this many queries, and with
+// whether it sends most of all.
 func (f *further) reported(sent uint64, sendsMost bool) {
 	if f.reports++; f.reports >= furtherCounted {
 		f.enoughUntil = 0

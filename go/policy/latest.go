@@ -394,13 +394,13 @@ func (l *latest) handleCarried(now Instant, replica ReplicaID, report *LoadRepor
 func (l *latest) keep(
 	now Instant, from subject, report *LoadReport, latencyNS uint64, carried bool, client *client,
 ) {
-	if !carried && !from.local {
+	if !carried {
 		rate := report.QueryRateMillis
 		if client.locals.unprobedAvailable > 0 {
 			// The queries of replicas that answer no probes are in no report.
 			rate = Optional[uint32]{}
 		}
-		l.ownShare.reported(now, rate, len(client.fleet.Available()), client.fleet.sent)
+		l.ownShare.reported(now, rate, len(client.fleet.Available()))
 	}
 	l.further.reported(client.fleet.sent, l.ownShare.isMost)
 	others := ints.Sub(report.RIF, from.ownInFlight)
@@ -445,9 +445,10 @@ func (l *latest) weigh(row *row) {
 	row.weight = l.rule.weight(&learned, row.othersMin())
 }
 
-// handleHead takes in the latency of a query to an unprobed replica, which is all that is known of
-// its speed.
+// handleHead counts an answer, and takes in the latency of a query to an unprobed replica, which is
+// all that is known of its speed.
 func (l *latest) handleHead(now Instant, replica ReplicaID, head head) {
+	l.ownShare.queryOver(head.outcome)
 	if row := l.rows.find(replica); row != nil && row.local {
 		l.rule.table.handleOwnLatency(now, replica, head.ns, head.failed())
 		l.weigh(row)

@@ -181,23 +181,21 @@ func TestReportsAreNeverEnoughOfAClientThatSendsMost(t *testing.T) {
 }
 
 // TestOnlyAnswersToProbesTellOwnShare: reports with responses come from replicas that were picked,
-// and the load of one that answers no probes is an estimate.
+// and while one answers no probes no rate counts.
 func TestOnlyAnswersToProbesTellOwnShare(t *testing.T) {
 	kept, client := manyRows(2)
+	kept.ownShare = ownShare{}
 	report := LoadReport{CapacityMilliRIF: Some(uint32(1_000)), QueryRateMillis: Some(uint32(7))}
 	kept.handleCarried(ms, 0, &report, client)
-	kept.handleReport(ms, subject{replica: 1, local: true}, &report, client, nil)
 	if kept.ownShare.reports != 0 {
 		t.Errorf("%+v", kept.ownShare)
 	}
 	kept.handleReport(ms, subject{replica: 1}, &report, client, nil)
-	if kept.ownShare.reports != 1 || kept.ownShare.ratesMillis != 7 {
-		t.Errorf("%+v", kept.ownShare)
-	}
 	client.locals.unprobedAvailable = 1
 	kept.handleReport(ms, subject{replica: 1}, &report, client, nil)
-	if kept.ownShare.reports != 0 {
-		t.Errorf("one answers no probes: %+v", kept.ownShare)
+	kept.handleReport(ms, subject{replica: 0, local: true}, &report, client, nil)
+	if share := kept.ownShare; share.reports != 3 || share.rated != 1 || share.ratesMillis != 7 {
+		t.Errorf("%+v", share)
 	}
 }
 

@@ -76,7 +76,8 @@ type ShortestExpectedDelaySettings struct {
 	// ProbeRate is the number of probes per query while at least half of the responses carry reports
 	// with a capacity, and the mean capacity is at least half a request: 0 to 16, default 0.5. 0
 	// leaves idle probes and the reports of responses. Otherwise the rate of [PrequalSettings]
-	// applies.
+	// applies. While two thirds of the queries that replicas report are this client's, it sends
+	// ProbeRateMin of them, and half a probe or more.
 	ProbeRate Millionths
 	// LatencyBand is how far a replica's mean latency may differ from the mean of all and still
 	// count as that, relatively: 0 to 10, default 0.15. At 0 every difference counts, even chance.

@@ -4,7 +4,7 @@ use crate::world::{MS, World, load};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Event, Outcome, Policy, ShortestExpectedDelay, ShortestExpectedDelayConfig,
+    Event, Outcome, Pick, Policy, Query, ShortestExpectedDelay, ShortestExpectedDelayConfig,
 };
 use slackwater_core::{LoadReport, Rate};
 
@@ -15,6 +15,8 @@ struct Fleet {
     rate: Option<u32>,
     /// Whether each response carries a report with a capacity.
     carries: bool,
+    /// Whether each query has a second copy, which is dropped.
+    hedges: bool,
     probes: u32,
 }
 
@@ -26,6 +28,7 @@ impl Fleet {
             world: World::of(40, ShortestExpectedDelay::new(prequal, &config)),
             rate: None,
             carries: false,
+            hedges: false,
             probes: 0,
         }
     }
@@ -50,13 +53,21 @@ impl Fleet {
         if self.carries {
             self.world.handle(Event::CarriedReport(replica, &report));
         }
-        let (now, ticket) = (self.world.now, pick.ticket);
-        (self.world.policy).handle_query_done(now, ticket, Outcome::Success);
+        self.end(pick, Outcome::Success);
+        if self.hedges {
+            let copy = self.world.pick_for(Query::hedge(&[replica]));
+            self.end(copy, Outcome::Dropped);
+        }
         candidates
     }
 
+    fn end(&mut self, pick: Pick, outcome: Outcome) {
+        let now = self.world.now;
+        (self.world.policy).handle_query_done(now, pick.ticket, outcome);
+    }
+
     /// Plays a second, and then counts the probes of 100 queries and what is compared for the next.
-    fn after(mut self, rate: Option<u32>) -> (u32, u16) {
+    fn after(&mut self, rate: Option<u32>) -> (u32, u16) {
         self.rate = rate;
         for _ in 0..500 {
             self.query();
@@ -94,15 +105,43 @@ fn client_of_most_queries_sends_no_more_probes_than_others() {
     };
     assert_eq!(Fleet::new(few).after(Some(12)).0, 25);
     let carrying = |rate| {
-        let fleet = Fleet::new(settings());
-        Fleet {
-            carries: true,
-            ..fleet
-        }
-        .after(Some(rate))
+        let mut fleet = Fleet::new(settings());
+        fleet.carries = true;
+        fleet.after(Some(rate))
     };
     assert_eq!(carrying(19), (50, 16));
     assert_eq!(carrying(12), (50, 24));
+}
+
+#[test]
+fn copies_that_are_dropped_are_no_queries_of_this_client() {
+    let mut fleet = Fleet::new(settings());
+    fleet.hedges = true;
+    assert_eq!(fleet.after(Some(12)).0, 100);
+    assert_eq!(
+        fleet.after(Some(25)).0,
+        300,
+        "as many are of another client"
+    );
+}
+
+#[test]
+fn another_client_is_noticed_when_it_comes_and_when_it_goes() {
+    let mut fleet = Fleet::new(settings());
+    for (rate, probes) in [(12, 100), (25, 300), (12, 100)] {
+        assert_eq!(fleet.after(Some(rate)).0, probes, "{rate}");
+    }
+}
+
+/// Half of the replicas are not available, and have no queries.
+#[test]
+fn only_available_replicas_have_queries() {
+    let mut fleet = Fleet::new(settings());
+    for replica in fleet.world.replicas.clone().into_iter().skip(20) {
+        fleet.world.handle(Event::Available(replica, false));
+    }
+    assert_eq!(fleet.after(Some(25)).0, 100);
+    assert_eq!(fleet.after(Some(40)).0, 300);
 }
 
 #[test]

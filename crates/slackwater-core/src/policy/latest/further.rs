@@ -14,7 +14,8 @@ pub(super) struct Further {
     reports: u32,
     /// Queries that this client had sent then.
     sent: u64,
-    /// Few come once this client has sent more queries than this. 0 while further ones are needed.
+    /// Once this client has sent more queries than this, too few have come. 0 while further ones
+    /// are needed.
     enough_until: u64,
     /// The first report to compare next, counted from the first that is not among the newest.
     from: usize,
@@ -41,8 +42,8 @@ impl Further {
     /// a query is enough where each response carries a report.
     const QUERIES_MAX: u64 = 48;
 
-    /// Counts a report that comes in, after this client has sent this many queries, which are most
-    /// of all or not.
+    /// Counts a report that comes in, after this client has sent this many queries, and with
+    /// whether it sends most of all.
     #[inline]
     pub(super) fn reported(&mut self, sent: u64, sends_most: bool) {
         self.reports += 1;

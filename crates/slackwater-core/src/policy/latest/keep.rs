@@ -133,13 +133,11 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             self.own.record(u64::from(own_in_flight) * FINE);
         }
         let latency_ns = known_latency_ns(report);
-        if !local {
-            // The queries of replicas that answer no probes are in no report.
-            let rate_millis = report.query_rate_millis;
-            let rate_millis = rate_millis.filter(|_| !client.any_unprobed());
-            let (replicas, sent) = (client.fleet.available().len(), client.fleet.sent());
-            self.own_share.reported(now, rate_millis, replicas, sent);
-        }
+        // The queries of replicas that answer no probes are in no report.
+        let rate_millis = report.query_rate_millis;
+        let rate_millis = rate_millis.filter(|_| !client.any_unprobed());
+        let replicas = client.fleet.available().len();
+        self.own_share.reported(now, rate_millis, replicas);
         (self.further).reported(client.fleet.sent(), self.own_share.is_most());
         let from = From::Probe { local };
         let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
@@ -168,10 +166,12 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         }
     }
 
-    /// The latency of a query to an unprobed replica is all that is known of its speed. `[A13]`
+    /// Counts an answer. The latency of a query to an unprobed replica is all that is known of its
+    /// speed. `[A13]`
     #[expect(clippy::inline_always, reason = "each query needs it once")]
     #[inline(always)]
     fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head, client: &Client) {
+        self.own_share.query_over(head.outcome);
         if let Some(row) = self.rows.find_mut(replica)
             && row.local
         {

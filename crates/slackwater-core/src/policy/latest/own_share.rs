@@ -1,10 +1,11 @@
-//! Whether most of the queries that replicas get are this client's own.
+//! Whether most of the queries that replicas answer are this client's own.
 //!
 //! Such a client knows most of what is in flight without being told. It needs fewer probes, and a
 //! report is good for longer than until the next one: [further](super::further) ones are compared,
 //! too. `[Decision 0020]`
 
 use crate::fixed::mul_div;
+use crate::policy::Outcome;
 use crate::policy::probed::others::RecentQueries;
 use crate::policy::turns::FINE;
 use crate::time::Instant;
@@ -12,58 +13,55 @@ use crate::time::Instant;
 /// Compares the query rates that replicas report with this client's.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnShare {
-    /// This client's queries.
+    /// This client's queries that replicas have answered: such are counted in reported rates.
+    answered: u64,
     own: RecentQueries,
     /// Reports since the last comparison.
     reports: u32,
-    /// The sum of their query rates, in thousandths.
+    /// How many of them have a query rate, and the sum of those rates, in thousandths.
+    rated: u32,
     rates_millis: u64,
     is_most: bool,
 }
 
 impl OwnShare {
-    /// Reports of a comparison.
+    /// Reports of a comparison. At least half of them must have a rate: other replicas are assumed
+    /// to have as many queries.
     const COUNTED: u32 = 64;
     /// The most queries of others for each own one, in 1/1024: half as many. With two equal clients
-    /// it would be one, and the mean of 64 unequal rates is off by a tenth or two.
+    /// it would be one. The rest is for chance: a rate is of four seconds, in which a replica of a
+    /// large fleet may have had no query or three.
     const OTHERS_MAX: u64 = FINE / 2;
 
-    /// Takes in the query rate of a report that answers a probe, from one of this many replicas,
-    /// after this client has sent this many queries. Without the rate, or in a panic with no
-    /// available replica, nothing is known.
+    /// Counts a query of this client, by the outcome that its head or its end shows.
     #[inline]
-    pub(super) fn reported(
-        &mut self,
-        now: Instant,
-        rate_millis: Option<u32>,
-        replicas: usize,
-        sent: u64,
-    ) {
-        let Some(rate_millis) = rate_millis.filter(|_| replicas > 0) else {
-            return self.forget();
-        };
+    pub(super) fn query_over(&mut self, outcome: Outcome) {
+        let is_answer = matches!(outcome, Outcome::Success | Outcome::Failed);
+        self.answered += u64::from(is_answer);
+    }
+
+    /// Takes in the query rate of a report that answers a probe, from one of this many replicas.
+    #[inline]
+    pub(super) fn reported(&mut self, now: Instant, rate_millis: Option<u32>, replicas: usize) {
         self.reports += 1;
-        self.rates_millis += u64::from(rate_millis);
+        self.rated += u32::from(rate_millis.is_some());
+        self.rates_millis += u64::from(rate_millis.unwrap_or(0));
         if self.reports >= Self::COUNTED {
-            self.compare(now, replicas, sent);
+            self.compare(now, replicas);
         }
     }
 
     #[cold]
-    fn compare(&mut self, now: Instant, replicas: usize, sent: u64) {
-        let all_millis = mul_div(self.rates_millis, replicas as u64, Self::COUNTED.into());
-        self.own.read(now, sent, 0);
-        let others = self.own.of_others(all_millis);
-        self.is_most = others.is_some_and(|others| others <= Self::OTHERS_MAX);
+    fn compare(&mut self, now: Instant, replicas: usize) {
+        self.own.read(now, self.answered, 0);
+        self.is_most = self.rated >= Self::COUNTED / 2 && {
+            let all_millis = mul_div(self.rates_millis, replicas as u64, self.rated.into());
+            let others = self.own.of_others(all_millis);
+            others.is_some_and(|others| others <= Self::OTHERS_MAX)
+        };
         self.reports = 0;
+        self.rated = 0;
         self.rates_millis = 0;
-    }
-
-    /// Keeps this client's queries, which are known.
-    fn forget(&mut self) {
-        self.reports = 0;
-        self.rates_millis = 0;
-        self.is_most = false;
     }
 
     pub(super) const fn is_most(&self) -> bool {
@@ -78,20 +76,23 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// After a minute in which this client has sent 100 queries a second to ten replicas, and each
-    /// has had this many.
+    /// After a minute in which ten replicas have answered 100 queries a second of this client, and
+    /// each this many of all.
     fn after(rate: u32) -> OwnShare {
         let mut share = OwnShare::default();
         for second in 0..60 {
-            report(&mut share, second, rate, 64);
+            report(&mut share, second, Some(rate), 64);
         }
         share
     }
 
-    fn report(share: &mut OwnShare, second: u32, rate: u32, reports: u32) {
+    fn report(share: &mut OwnShare, second: u32, rate: Option<u32>, reports: u32) {
+        while share.answered < 100 * u64::from(second) {
+            share.query_over(Outcome::Success);
+        }
         for _ in 0..reports {
-            let now = Instant::EPOCH + SECOND * second;
-            share.reported(now, Some(rate * 1_000), 10, 100 * u64::from(second));
+            let rate_millis = rate.map(|rate| rate * 1_000);
+            share.reported(Instant::EPOCH + SECOND * second, rate_millis, 10);
         }
     }
 
@@ -106,22 +107,36 @@ mod tests {
     #[test]
     fn mean_of_64_reports_counts() {
         let mut share = after(10);
-        report(&mut share, 60, 40, 63);
+        report(&mut share, 60, Some(40), 63);
         assert!(share.is_most(), "not yet");
-        report(&mut share, 60, 40, 1);
+        report(&mut share, 60, Some(40), 1);
         assert!(!share.is_most());
-        report(&mut share, 61, 40, 16);
-        report(&mut share, 61, 0, 48);
+        report(&mut share, 61, Some(40), 16);
+        report(&mut share, 61, Some(0), 48);
         assert!(share.is_most(), "the mean is 10");
+    }
+
+    #[test]
+    fn only_queries_that_are_answered_count() {
+        use Outcome::{Broken, Dropped, Failed, NoConnection, PushedBack, Success, TimedOut};
+        for outcome in [Broken, Dropped, NoConnection, PushedBack, TimedOut] {
+            let mut share = OwnShare::default();
+            share.query_over(outcome);
+            assert_eq!(share.answered, 0, "{outcome:?}");
+        }
+        let mut share = OwnShare::default();
+        share.query_over(Success);
+        share.query_over(Failed);
+        assert_eq!(share.answered, 2);
     }
 
     #[test]
     fn nothing_is_known_before_queries_were_counted_for_some_time() {
         let mut share = OwnShare::default();
         assert!(!share.is_most());
-        report(&mut share, 0, 10, 64);
+        report(&mut share, 0, Some(10), 64);
         assert!(!share.is_most(), "the first count");
-        report(&mut share, 1, 10, 64);
+        report(&mut share, 1, Some(10), 64);
         assert!(share.is_most());
     }
 
@@ -130,32 +145,34 @@ mod tests {
         let mut share = after(10);
         for second in 60..80 {
             for _ in 0..64 {
-                share.reported(Instant::EPOCH + SECOND * second, Some(1_000), 10, 6_000);
+                share.reported(Instant::EPOCH + SECOND * second, Some(1_000), 10);
             }
         }
         assert!(!share.is_most());
     }
 
     #[test]
-    fn replica_without_a_query_rate_may_have_any() {
+    fn replicas_without_a_rate_have_as_many_queries_as_the_others_while_half_report_one() {
+        for (rated, rate, is_most) in [(32, 15, true), (32, 16, false), (31, 10, false)] {
+            let mut share = after(if is_most { 20 } else { 10 });
+            report(&mut share, 60, None, 64 - rated);
+            report(&mut share, 60, Some(rate), rated);
+            assert_eq!(share.is_most(), is_most, "{rated} of 64 at {rate}");
+        }
         let mut share = after(10);
-        share.reported(Instant::EPOCH + SECOND * 60, Some(0), 0, 6_000);
-        assert!(!share.is_most(), "in a panic");
-        share.reported(Instant::EPOCH + SECOND * 60, None, 10, 6_000);
+        report(&mut share, 60, None, 64);
         assert!(!share.is_most());
-        report(&mut share, 60, 10, 63);
-        assert!(!share.is_most(), "counted anew");
-        report(&mut share, 60, 10, 1);
-        assert!(share.is_most());
+        report(&mut share, 61, Some(10), 64);
+        assert!(share.is_most(), "counted anew");
     }
 
     #[test]
     fn largest_values_do_not_overflow() {
         let mut share = OwnShare::default();
         for now in [0, u64::MAX] {
+            share.answered = now;
             for _ in 0..64 {
-                let now = Instant::from_nanos(now);
-                share.reported(now, Some(u32::MAX), usize::MAX, u64::MAX);
+                share.reported(Instant::from_nanos(now), Some(u32::MAX), usize::MAX);
             }
         }
         assert!(!share.is_most());

@@ -222,7 +222,8 @@ section! { PrequalSettings in "prequal" {
     probe_rate in Rate: probe_rate;
     /// Overload lowers the probe rate towards this, and `remove_rate` with it ([Decision
     /// 0011](../decisions/0011-fewer-probes-in-an-overload.md)). The default policy also uses it
-    /// where most requests are its own. Equal to `probe_rate`: never, as in the paper.
+    /// for a worker that sends two thirds of all requests. Equal to `probe_rate`: it is never
+    /// lowered, as in the paper.
     probe_rate_min in Rate: probe_rate_min;
     /// Reports removed from the pool after each request (r_remove). 0: none.
     remove_rate in Rate: remove_rate;

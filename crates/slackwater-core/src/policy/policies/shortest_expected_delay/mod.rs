@@ -90,8 +90,8 @@ pub struct ShortestExpectedDelaySettings {
     /// Probes per query while at least half of the responses carry reports with a capacity, and the
     /// mean capacity is at least half a request: 0 to 16, default 0.5, fractions allowed. 0 leaves
     /// idle probes and the reports of responses. Otherwise the rate of [`PrequalConfig`] applies.
-    /// While two thirds of the queries that replicas report are this client's, its lowest rate
-    /// does, but not less than this one.
+    /// While two thirds of the queries that replicas report are this client's, it sends
+    /// `probe_rate_min` of them, and half a probe or more.
     pub probe_rate: Rate,
     /// How far a replica's mean latency may differ from the mean of all and still count as that, in
     /// millionths of it: 0 to 10,000,000, default 150,000. At 0 every difference counts, even
@@ -413,8 +413,8 @@ impl LatestRule for ExpectedDelay {
         } else if carried_rate >= CARRIED_MIN {
             self.probe_rate
         } else if sends_most {
-            // With half a probe, one slow replica of a few is found later.
-            (config.probe_rate_min.max(self.probe_rate)).min(config.probe_rate)
+            // Half a probe is enough to notice other clients.
+            (config.probe_rate_min.max(CARRIED_MIN)).min(config.probe_rate)
         } else {
             config.probe_rate
         }

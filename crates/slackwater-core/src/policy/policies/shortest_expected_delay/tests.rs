@@ -151,7 +151,8 @@ fn replicas_that_carry_less_than_half_a_request_are_probed_as_without_reports() 
 
 #[test]
 fn client_that_sends_most_queries_probes_at_the_lowest_rate() {
-    let (rule, _) = rule(0);
+    let (mut rule, _) = rule(0);
+    rule.probe_rate = Rate::ZERO;
     let at = |most: u32, least: u32| {
         let [probe_rate, probe_rate_min] =
             [most, least].map(|millionths| Rate::from_millionths(millionths).unwrap());
