@@ -13,10 +13,13 @@ const (
 	// dearerMax is the largest factor by which the queries of a replica with a capacity count as
 	// dearer than the mean.
 	dearerMax = 1_000
-	// carriedMin is the reports with responses, per query, from which on fewer probes are sent.
-	// Without any such reports, half a probe per query makes small or unequal fleets perform much
-	// worse.
-	carriedMin = One / 2
+	// carriedMin is the reports with responses, per query, from which on fewer probes are sent: with
+	// half a probe, four reports in three queries, which are enough. Fewer make small or unequal
+	// fleets perform worse.
+	carriedMin = One / 6 * 5
+	// probesOfMostMin is the fewest probes per query of a client that sends most of them, to notice
+	// others.
+	probesOfMostMin = One / 2
 	// capacitySmall is the mean capacity, in thousandths of a request, below which fewer probes are
 	// not enough: each query is more than a replica can carry, so a report is soon old. Larger ones
 	// may be guesses from below while there is little load, but half a request is only ever found by
@@ -223,8 +226,7 @@ func (e *expectedDelay) probeRate(carriedRate Millionths, sendsMost bool, of *Pr
 	case carriedRate >= carriedMin:
 		return e.settings.ProbeRate
 	case sendsMost:
-		// Half a probe is enough to notice other clients.
-		return min(of.ProbeRate, max(of.ProbeRateMin, carriedMin))
+		return min(of.ProbeRate, max(of.ProbeRateMin, probesOfMostMin))
 	default:
 		return of.ProbeRate
 	}

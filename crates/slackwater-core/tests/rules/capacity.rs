@@ -238,7 +238,7 @@ fn response_reports_leave_mean_latencies_as_probes_reported_them() {
 }
 
 #[test]
-fn probe_rate_is_low_while_half_of_the_responses_carry_capacities() {
+fn probe_rate_is_low_while_five_of_six_responses_carry_capacities() {
     let settings = PrequalSettings {
         probe_interval_min: Duration::ZERO,
         ..PrequalSettings::default()
@@ -269,11 +269,11 @@ fn probe_rate_is_low_while_half_of_the_responses_carry_capacities() {
     let many = probes(&mut world, 128, &untold, &untold);
     assert_eq!(many, 384, "no capacity is known");
     probes(&mut world, 128, &told, &told);
-    let few = probes(&mut world, 64, &told, &told);
+    let few = probes(&mut world, 107, &told, &told);
     assert_eq!(few, 64, "half a probe a query");
     let half = Rate::from_millionths(500_000);
     assert_eq!(world.policy.snapshot(world.now).probe_rate, half);
-    assert_eq!(probes(&mut world, 63, &told, &told), 64);
+    assert_eq!(probes(&mut world, 106, &told, &told), 64);
     let many = probes(&mut world, 128, &told, &told);
     assert_eq!(many, 384, "too few responses had reports");
     assert_eq!(probes(&mut world, 128, &told, &told), 64);

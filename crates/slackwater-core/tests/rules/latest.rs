@@ -464,11 +464,11 @@ fn retries_do_not_lower_the_rate_of_response_reports() {
         let retry = world.pick_for(Query::retry(&[replica]));
         done(&mut world, pick, Outcome::Success);
         done(&mut world, retry, Outcome::Success);
-        if query % 4 > 0 {
+        if query % 8 > 0 {
             world.handle(Event::CarriedReport(replica, &room(0, 10)));
         }
     }
-    // Three reports for four queries, or for eight attempts.
+    // Seven reports for eight queries, or for sixteen attempts.
     let probe_rate = world.policy.snapshot(world.now).probe_rate;
     assert_eq!(probe_rate, Some(rate(500_000)));
 }

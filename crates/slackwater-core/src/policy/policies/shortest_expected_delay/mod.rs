@@ -87,7 +87,7 @@ pub type ShortestExpectedDelay = Probed<LatestReports<ExpectedDelay>>;
 /// Settings of [`ShortestExpectedDelay`] besides those of its probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortestExpectedDelaySettings {
-    /// Probes per query while at least half of the responses carry reports with a capacity, and the
+    /// Probes per query while at least five of six responses carry reports with a capacity, and the
     /// mean capacity is at least half a request: 0 to 16, default 0.5, fractions allowed. 0 leaves
     /// idle probes and the reports of responses. Otherwise the rate of [`PrequalConfig`] applies.
     /// While two thirds of the queries that replicas report are this client's, it sends
@@ -134,7 +134,7 @@ impl Settings for ShortestExpectedDelaySettings {
 }
 
 section! { ShortestExpectedDelaySettings in "shortest_expected_delay" {
-    /// Probes for each request while half of the responses carry reports with a capacity, and the
+    /// Probes for each request while five of six responses carry reports with a capacity, and the
     /// mean is at least 0.5; else `prequal.probe_rate` applies. 0: only idle probes.
     probe_rate in Rate: probe_rate;
     /// Mean latencies this close to the mean of all, relatively, count as equal to it. 0: none do.
@@ -174,12 +174,18 @@ const IN_USE_MAX: u64 = UNIT << 12;
 const DIFFERENCE_MAX: u64 = 4;
 /// Largest factor by which the queries of a replica with a capacity count as dearer than the mean.
 const DEARER_MAX: u64 = 1_000;
-/// Reports with responses, per query, from which on fewer probes are sent. Without any such
-/// reports, half a probe per query makes small or unequal fleets perform much worse.
-const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
-    Some(rate) => rate,
-    None => Rate::MAX,
-};
+/// Reports with responses, per query, from which on fewer probes are sent: with half a probe, four
+/// reports in three queries, which are enough. Fewer make small or unequal fleets perform worse.
+const CARRIED_MIN: Rate = millionths(ONE / 6 * 5);
+/// Fewest probes per query of a client that sends most of them, to notice others.
+const PROBES_OF_MOST_MIN: Rate = millionths(ONE / 2);
+
+const fn millionths(millionths: u32) -> Rate {
+    match Rate::from_millionths(millionths) {
+        Some(rate) => rate,
+        None => Rate::MAX,
+    }
+}
 
 /// Mean capacity, in thousandths of a request, below which fewer probes are not enough: each query
 /// is more than a replica can carry, so a report is soon old. Larger ones may be guesses from below
@@ -413,8 +419,8 @@ impl LatestRule for ExpectedDelay {
         } else if carried_rate >= CARRIED_MIN {
             self.probe_rate
         } else if sends_most {
-            // Half a probe is enough to notice other clients.
-            (config.probe_rate_min.max(CARRIED_MIN)).min(config.probe_rate)
+            let fewest = config.probe_rate_min.max(PROBES_OF_MOST_MIN);
+            fewest.min(config.probe_rate)
         } else {
             config.probe_rate
         }

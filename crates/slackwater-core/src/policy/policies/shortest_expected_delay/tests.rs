@@ -122,13 +122,13 @@ fn usual_load_includes_own_queries() {
 }
 
 #[test]
-fn fewer_probes_are_sent_from_half_a_report_per_query_on() {
+fn fewer_probes_are_sent_from_five_reports_in_six_queries_on() {
     let (rule, _) = rule(0);
     let config = PrequalConfig::default();
     let at =
         |millionths| rule.probe_rate(Rate::from_millionths(millionths).unwrap(), false, &config);
-    assert_eq!(at(499_999), config.probe_rate);
-    assert_eq!(at(500_000).millionths(), 500_000);
+    assert_eq!(at(833_329), config.probe_rate);
+    assert_eq!(at(833_330).millionths(), 500_000);
 }
 
 #[test]
