@@ -60,7 +60,7 @@ func (f *further) count(newest, all int) int {
 // place returns where the nth of them is.
 func (f *further) place(nth, newest, all int) int { return newest + (f.from+nth)%(all-newest) }
 
-// pass moves on to the reports after those, as few come.
+// pass moves on to the reports after those, as they are needed.
 func (f *further) pass(newest, all int) {
 	f.enoughUntil = 0
 	f.from = (f.from + furtherMax) % max(all-newest, 1)

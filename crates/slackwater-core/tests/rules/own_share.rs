@@ -94,7 +94,7 @@ fn client_of_most_queries_sends_one_probe_for_each_and_compares_eight_further_re
     assert_eq!(after(Some(12)), (100, 24));
     assert_eq!(after(Some(18)), (100, 24));
     assert_eq!(after(Some(19)), (300, 16), "a third are of others");
-    assert_eq!(after(None), (300, 16), "nobody knows");
+    assert_eq!(after(None), (300, 16), "no replica reports its rate");
 }
 
 #[test]

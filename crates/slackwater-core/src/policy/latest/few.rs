@@ -1,5 +1,6 @@
 //! The choice by a look at each candidate, where the newest reports alone are not the ones: for a
-//! query that may go to a few replicas only, and while few reports come.
+//! query that may go to a few replicas only, and while [further](super::further) reports are
+//! needed.
 
 use super::rows::Row;
 use super::{LatestReports, LatestRule, Lowest, Survey};

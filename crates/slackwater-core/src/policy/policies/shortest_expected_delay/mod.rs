@@ -108,7 +108,7 @@ pub type ShortestExpectedDelayConfig = Valid<ShortestExpectedDelaySettings>;
 impl Default for ShortestExpectedDelaySettings {
     fn default() -> Self {
         Self {
-            probe_rate: Rate::from_millionths(ONE / 2).unwrap_or(Rate::ZERO),
+            probe_rate: millionths(ONE / 2),
             latency_band_millionths: 150_000,
             cost_band_millionths: 250_000,
         }
