@@ -20,11 +20,6 @@ const (
 	// probesOfMostMin is the fewest probes per query of a client that sends most of them, to notice
 	// others.
 	probesOfMostMin = One / 2
-	// capacitySmall is the mean capacity, in thousandths of a request, below which fewer probes are
-	// not enough: each query is more than a replica can carry, so a report is soon old. Larger ones
-	// may be guesses from below while there is little load, but half a request is only ever found by
-	// a shortage.
-	capacitySmall = oneRIF / 2
 )
 
 // expectedDelay is the rule of shortest_expected_delay: it picks by how long a query is expected to
@@ -221,7 +216,8 @@ func (e *expectedDelay) handleNewUnit(knewCapacity bool) bool {
 // the responses of each query, and whether most queries that replicas get are this client's.
 func (e *expectedDelay) probeRate(carriedRate Millionths, sendsMost bool, of *PrequalSettings) Millionths {
 	switch mean, known := e.table.capacities.mean(); {
-	case known && mean < capacitySmall:
+	case known && mean < oneRIF:
+		// Each query is more than a replica can carry, so a report is soon old.
 		return of.ProbeRate
 	case carriedRate >= carriedMin:
 		return e.settings.ProbeRate

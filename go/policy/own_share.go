@@ -32,7 +32,7 @@ const (
 
 // queryOver counts a query of this client, by the outcome that its head or its end shows.
 func (s *ownShare) queryOver(outcome Outcome) {
-	if outcome == OutcomeSuccess || outcome == OutcomeFailed {
+	if outcome.isAnswer() {
 		s.answered++
 	}
 }

@@ -112,3 +112,16 @@ func TestClientThatSendsMostProbesAtTheLowestRate(t *testing.T) {
 		}
 	}
 }
+
+func TestReplicasThatCarryLessThanOneRequestAreProbedAsWithoutReports(t *testing.T) {
+	settings := DefaultSettings()
+	for millis, expected := range map[uint64]Millionths{
+		999: settings.Prequal.ProbeRate, 1_000: settings.ShortestExpectedDelay.ProbeRate,
+	} {
+		rule := expectedDelay{settings: settings.ShortestExpectedDelay}
+		rule.table.capacities = sum{count: 2, sum: 2 * millis}
+		if found := rule.probeRate(One, false, &settings.Prequal); found != expected {
+			t.Errorf("%d thousandths: %d", millis, found)
+		}
+	}
+}

@@ -74,7 +74,7 @@ type PrequalSettings struct {
 // probes.
 type ShortestExpectedDelaySettings struct {
 	// ProbeRate is the number of probes per query while at least five of six responses carry reports
-	// with a capacity, and the mean capacity is at least half a request: 0 to 16, default 0.5. 0
+	// with a capacity, and the mean capacity is at least one request: 0 to 16, default 0.5. 0
 	// leaves idle probes and the reports of responses. Otherwise the rate of [PrequalSettings]
 	// applies. While two thirds of the queries that replicas report are this client's, it sends
 	// ProbeRateMin of them, and half a probe or more.

@@ -193,10 +193,9 @@ func (l *localLoads) queryDone(now Instant, ticket *Ticket, outcome Outcome) {
 			l.outOfReachUntil = s.unreachableUntil
 		}
 	}
-	end := endOf(outcome)
 	if own := l.current(ticket); own != nil {
-		own.finish(now, ticket.local, end)
-	} else if l.unprobed > 0 && ticket.local.watch == 0 && (end == endSuccess || end == endFailed) {
+		own.finish(now, ticket.local, endOf(outcome))
+	} else if l.unprobed > 0 && ticket.local.watch == 0 && outcome.isAnswer() {
 		l.others.queryAnswered()
 	}
 }

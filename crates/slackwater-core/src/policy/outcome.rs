@@ -28,6 +28,11 @@ named! {
 }
 
 impl Outcome {
+    /// Whether the replica answered the query, be it with an error: its query rate counts such.
+    pub(crate) const fn is_answer(self) -> bool {
+        matches!(self, Self::Success | Self::Failed)
+    }
+
     /// Whether the query failed and its replica is to blame. A pushback is not a failure, and a
     /// query that the client gave up shows nothing.
     pub const fn is_failure(self) -> bool {
@@ -35,5 +40,19 @@ impl Outcome {
             self,
             Self::Failed | Self::TimedOut | Self::Broken | Self::NoConnection
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Outcome::{
+        self, Broken, Dropped, Failed, NoConnection, PushedBack, Success, TimedOut,
+    };
+
+    #[test]
+    fn replica_has_answered_only_what_succeeded_or_failed() {
+        assert!([Success, Failed].into_iter().all(Outcome::is_answer));
+        let others = [TimedOut, Broken, PushedBack, NoConnection, Dropped];
+        assert!(!others.into_iter().any(Outcome::is_answer));
     }
 }

@@ -13,8 +13,9 @@
 //! A client's own latencies include the way there and back, which those that replicas report do
 //! not. So the round trip of a probe is taken off.
 
-use super::others::{Others, RecentQueries};
+use super::others::Others;
 use super::recent_mean::RecentValues;
+use super::recent_queries::RecentQueries;
 use crate::draw::Draw;
 use crate::policy::fleet::Fleet;
 use crate::policy::last_probe::LostProbes;
@@ -260,7 +261,7 @@ impl LocalLoads {
             self.out_of_reach_until = hearing.unreachable_until;
         }
         let Some(local) = ticket.local.take() else {
-            if matches!(end_of(outcome), Some(End::Success | End::Failed)) {
+            if outcome.is_answer() {
                 self.others.query_answered();
             }
             return;

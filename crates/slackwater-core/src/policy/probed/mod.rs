@@ -9,18 +9,19 @@
 //! | handling of queries, reports, timeouts | `flow` |
 //! | which replica to probe, and when | `probing`, `sounding` |
 //! | largest probe rate, and a lower one in an overload | `rate_cap`, `back_off` |
-//! | replicas that answer no probes | `local`, `others`, `recent_mean` |
+//! | replicas that answer no probes | `local`, `others`, `recent_mean`, `recent_queries` |
 //! | which RIF is high in this fleet | `rif_limit` |
 //! | the best and the worst of the kept reports | `rank` |
 
 mod back_off;
 mod flow;
 mod local;
-pub(in crate::policy) mod others;
+mod others;
 mod probing;
 pub(in crate::policy) mod rank;
 mod rate_cap;
 pub(in crate::policy) mod recent_mean;
+pub(in crate::policy) mod recent_queries;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
 

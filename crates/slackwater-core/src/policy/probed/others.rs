@@ -12,71 +12,12 @@
 //! unprobed ones are empty, too, and never find out.
 
 use super::recent_mean::{Ordinary, RecentValues};
+use super::recent_queries::RecentQueries;
 use crate::draw::Draw;
 use crate::fixed::mul_div;
 use crate::policy::turns::FINE;
 use crate::report::{LoadReport, Rif};
-use crate::time::{Instant, span_ns};
-use crate::tracker::RecentRates;
-
-/// Shortest time between two readings of what is counted. With a second, a replica that becomes
-/// slow is found too late.
-const STEP_NS: u64 = 100_000_000;
-/// The time that counts: as long as that of the rates that replicas report. A reading lets as much
-/// of the older ones fade as its part of this time.
-const WINDOW_NS: u64 = span_ns(RecentRates::WINDOW);
-/// Nanoseconds from one query to the next at a reported rate of 1, a thousandth of a query per
-/// second.
-const RATE_NS: u64 = 1_000_000_000_000;
-
-/// Queries of this client in recent seconds, and how long they were in flight.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::policy) struct RecentQueries {
-    /// When the totals were last read. `None` before.
-    read_at: Option<Instant>,
-    queries_read: u64,
-    in_flight_read_ns: u64,
-    /// In 1/1024.
-    queries: u64,
-    /// Queries in flight, integrated over `span_ns`.
-    in_flight_ns: u64,
-    span_ns: u64,
-}
-
-impl RecentQueries {
-    /// Takes in how many queries there were since the beginning, and queries in flight integrated
-    /// over that time, wrapping. Of a query that never reached the replica no time counts, so there
-    /// may be less than before.
-    pub(in crate::policy) fn read(&mut self, now: Instant, queries: u64, in_flight_ns: u64) {
-        if let Some(read_at) = self.read_at {
-            let since_ns = now.ns_since(read_at);
-            if since_ns < STEP_NS {
-                return;
-            }
-            // The mean of a longer time counts.
-            let span_ns = since_ns.min(WINDOW_NS);
-            let kept_ns = WINDOW_NS - span_ns;
-            let new = |count: u64| mul_div(count, span_ns, since_ns);
-            let add = |sum: u64, new: u64| mul_div(sum, kept_ns, WINDOW_NS).saturating_add(new);
-            let queries = queries.wrapping_sub(self.queries_read);
-            let more_ns = in_flight_ns.wrapping_sub(self.in_flight_read_ns);
-            let in_flight_ns = u64::try_from(more_ns.cast_signed()).unwrap_or(0);
-            self.queries = add(self.queries, new(queries.saturating_mul(FINE)));
-            self.in_flight_ns = add(self.in_flight_ns, new(in_flight_ns));
-            self.span_ns = add(self.span_ns, span_ns);
-        }
-        self.read_at = Some(now);
-        self.queries_read = queries;
-        self.in_flight_read_ns = in_flight_ns;
-    }
-
-    /// Queries of others for each of these, in 1/1024, if this many of all clients end in a second,
-    /// in thousandths. `None` if there were none.
-    pub(in crate::policy) fn of_others(&self, all_rate_millis: u64) -> Option<u64> {
-        let all = mul_div(all_rate_millis, self.span_ns, RATE_NS / FINE);
-        (self.queries > 0).then(|| mul_div(all.saturating_sub(self.queries), FINE, self.queries))
-    }
-}
+use crate::time::Instant;
 
 /// What is known of other clients' queries.
 #[derive(Debug, Default)]
@@ -206,16 +147,6 @@ mod tests {
         vec![report; 64]
     }
 
-    /// A client's recent queries: this many a second for ten seconds, each this long in flight.
-    fn steady(a_second: u64, in_flight_ms: u64) -> RecentQueries {
-        let mut recent = RecentQueries::default();
-        for ms in 0..=10_000 {
-            let queries = ms * a_second / 1_000;
-            recent.read(at(ms), queries, queries * in_flight_ms * MS);
-        }
-        recent
-    }
-
     /// What is known after these reports, with ten own queries a second that replicas answer.
     fn others(reports: &[LoadReport]) -> Others {
         let mut others = Others::default();
@@ -232,68 +163,12 @@ mod tests {
         others
     }
 
-    #[test]
-    fn recent_queries_are_read_each_tenth_of_a_second() {
-        let mut recent = RecentQueries::default();
-        recent.read(at(0), 5, 7 * MS);
-        recent.read(at(99), 15, 17 * MS);
-        assert_eq!(recent.span_ns, 0, "not yet");
-        recent.read(at(100), 25, 27 * MS);
-        let read = (recent.queries, recent.in_flight_ns, recent.span_ns);
-        assert_eq!(
-            read,
-            (20 * FINE, 20 * MS, 100 * MS),
-            "since the first reading"
-        );
-    }
-
-    #[test]
-    fn recent_queries_fade_over_four_seconds() {
-        let mut recent = RecentQueries::default();
-        recent.read(at(0), 0, 0);
-        recent.read(at(1_000), 100, 1_000 * MS);
-        recent.read(at(2_000), 100, 1_000 * MS);
-        assert_eq!(recent.queries, 75 * FINE, "a quarter of them");
-        assert_eq!(recent.in_flight_ns, 750 * MS);
-        assert_eq!(recent.span_ns, 1_750 * MS);
-        recent.read(at(6_000), 101, 1_001 * MS);
-        let read = (recent.queries, recent.in_flight_ns, recent.span_ns);
-        assert_eq!(read, (FINE, MS, 4_000 * MS), "all that is older");
-    }
-
-    #[test]
-    fn totals_may_wrap() {
-        let mut recent = RecentQueries::default();
-        recent.read(at(0), 0, u64::MAX - 5 * MS);
-        recent.read(at(100), 1, 5 * MS - 1);
-        assert_eq!(recent.in_flight_ns, 10 * MS);
-    }
-
-    #[test]
-    fn query_that_is_withdrawn_after_a_reading_takes_nothing_from_the_others() {
-        let mut recent = RecentQueries::default();
-        recent.read(at(0), 0, 0);
-        recent.read(at(200), 1, 200 * MS);
-        recent.read(at(300), 2, 50 * MS);
-        assert_eq!(recent.in_flight_ns, 195 * MS);
-        recent.read(at(400), 2, 60 * MS);
-        assert_eq!(recent.in_flight_ns, 195 * MS * 39 / 40 + 10 * MS);
-    }
-
-    #[test]
-    fn of_a_gap_only_the_mean_counts() {
-        let mut recent = steady(10, 50);
-        recent.read(at(50_000), 500, 25_000 * MS);
-        let read = (recent.queries, recent.in_flight_ns, recent.span_ns);
-        assert_eq!(read, (40 * FINE, 2_000 * MS, 4_000 * MS));
-    }
-
     /// Ten of 400 queries a second are this client's, and others send 39 for each of them. It has
     /// half a query in flight in the mean, so they have 19.5. Some 40 queries show it, of 41.
     #[test]
     fn others_have_as_many_times_more_in_flight_as_they_send() {
         let others = others(&reports(report(3, Some(100))));
-        let recent = steady(10, 50);
+        let recent = RecentQueries::steady(10, 50);
         let (law, seen) = others.expected(&recent, 0, 4).expect("known");
         assert!(law.abs_diff(39 * FINE / 2) < FINE / 2, "{law}");
         assert!((36 * FINE..=40 * FINE).contains(&seen), "{seen}");
@@ -319,7 +194,7 @@ mod tests {
     fn queries_on_both_sides_are_needed() {
         let mut others = others(&reports(report(3, Some(100))));
         others.begin();
-        let recent = steady(10, 50);
+        let recent = RecentQueries::steady(10, 50);
         assert_eq!(others.expected(&recent, 0, 4), None);
         others.read(at(20_000));
         others.query_answered();
@@ -338,19 +213,19 @@ mod tests {
     fn rates_are_forgotten() {
         let mut others = others(&reports(report(3, Some(100))));
         others.forget_rates();
-        assert_eq!(others.expected(&steady(10, 50), 0, 4), None);
+        assert_eq!(others.expected(&RecentQueries::steady(10, 50), 0, 4), None);
     }
 
     #[test]
     fn only_client_expects_no_others() {
         let others = others(&reports(report(0, Some(5))));
-        let expected = others.expected(&steady(100, 500), 3, 2);
+        let expected = others.expected(&RecentQueries::steady(100, 500), 3, 2);
         assert_eq!(expected.map(|(law, _)| law), Some(0), "its ten are all");
     }
 
     #[test]
     fn without_rates_the_mean_of_reports_is_expected() {
-        let recent = steady(10, 50);
+        let recent = RecentQueries::steady(10, 50);
         for rate in [None, Some(0)] {
             let others = others(&reports(report(3, rate)));
             assert_eq!(others.expected(&recent, 0, 4), None, "{rate:?}");
@@ -368,7 +243,7 @@ mod tests {
     fn drawn_estimate_is_as_far_from_its_mean_as_a_report() {
         let reports: Vec<_> = (0..64).map(|n| report(1 + n % 2 * 4, Some(100))).collect();
         let others = others(&reports);
-        let recent = steady(10, 79);
+        let recent = RecentQueries::steady(10, 79);
         let mut draw = SplitMix64::new(1);
         let mut drawn = || others.estimate(&recent, 0, 4, Some(&mut draw));
         let drawn: Vec<_> = (0..200).map(|_| drawn()).collect();
@@ -377,7 +252,7 @@ mod tests {
         assert_eq!(lower + higher, 200, "{drawn:?}");
         assert!((70..=130).contains(&lower), "{lower}");
         // Where less is expected, none is below 0.
-        let mut drawn = || others.estimate(&steady(10, 0), 0, 4, Some(&mut draw));
+        let mut drawn = || others.estimate(&RecentQueries::steady(10, 0), 0, 4, Some(&mut draw));
         assert!(
             (0..200)
                 .map(|_| drawn())
@@ -395,7 +270,7 @@ mod tests {
         reports[0].query_rate_millis = Some(u32::MAX);
         let others = others(&reports);
         let mut draw = SplitMix64::new(1);
-        let recent = steady(10, 50);
+        let recent = RecentQueries::steady(10, 50);
         let mut drawn = || others.estimate(&recent, 0, 4, Some(&mut draw));
         assert!((0..200).map(|_| drawn()).all(|others| others == 19));
         let none_yet = RecentQueries::default();
@@ -422,10 +297,8 @@ mod tests {
         let mut recent = RecentQueries::default();
         recent.read(at(0), 0, 0);
         recent.read(Instant::from_nanos(u64::MAX), u64::MAX, u64::MAX / 2);
-        others.own = RecentQueries {
-            queries: 1,
-            ..recent
-        };
+        others.own = recent;
+        others.own.queries = 1;
         let (law, _) = others.expected(&recent, u32::MAX, 1 << 20).expect("known");
         assert!(law > u64::MAX / 4, "{law}");
         let estimate = others.estimate(&recent, u32::MAX, 1 << 20, None);

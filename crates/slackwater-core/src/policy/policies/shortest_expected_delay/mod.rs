@@ -88,7 +88,7 @@ pub type ShortestExpectedDelay = Probed<LatestReports<ExpectedDelay>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortestExpectedDelaySettings {
     /// Probes per query while at least five of six responses carry reports with a capacity, and the
-    /// mean capacity is at least half a request: 0 to 16, default 0.5, fractions allowed. 0 leaves
+    /// mean capacity is at least one request: 0 to 16, default 0.5, fractions allowed. 0 leaves
     /// idle probes and the reports of responses. Otherwise the rate of [`PrequalConfig`] applies.
     /// While two thirds of the queries that replicas report are this client's, it sends
     /// `probe_rate_min` of them, and half a probe or more.
@@ -135,7 +135,7 @@ impl Settings for ShortestExpectedDelaySettings {
 
 section! { ShortestExpectedDelaySettings in "shortest_expected_delay" {
     /// Probes for each request while five of six responses carry reports with a capacity, and the
-    /// mean is at least 0.5; else `prequal.probe_rate` applies. 0: only idle probes.
+    /// mean is at least 1; else `prequal.probe_rate` applies. 0: only idle probes.
     probe_rate in Rate: probe_rate;
     /// Mean latencies this close to the mean of all, relatively, count as equal to it. 0: none do.
     /// 10: requests in flight alone decide.
@@ -186,11 +186,6 @@ const fn millionths(millionths: u32) -> Rate {
         None => Rate::MAX,
     }
 }
-
-/// Mean capacity, in thousandths of a request, below which fewer probes are not enough: each query
-/// is more than a replica can carry, so a report is soon old. Larger ones may be guesses from below
-/// while there is little load, but half a request is only ever found by a shortage.
-const CAPACITY_SMALL: u64 = ONE_RIF / 2;
 
 /// The rule of [`ShortestExpectedDelay`].
 #[derive(Debug)]
@@ -413,7 +408,8 @@ impl LatestRule for ExpectedDelay {
     }
 
     fn probe_rate(&self, carried_rate: Rate, sends_most: bool, config: &PrequalConfig) -> Rate {
-        let is_small = |capacity| capacity < CAPACITY_SMALL;
+        // Each query is more than a replica can carry, so a report is soon old.
+        let is_small = |capacity| capacity < ONE_RIF;
         if self.table.mean_capacity().is_some_and(is_small) {
             config.probe_rate
         } else if carried_rate >= CARRIED_MIN {

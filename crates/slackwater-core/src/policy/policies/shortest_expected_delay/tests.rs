@@ -132,7 +132,7 @@ fn fewer_probes_are_sent_from_five_reports_in_six_queries_on() {
 }
 
 #[test]
-fn replicas_that_carry_less_than_half_a_request_are_probed_as_without_reports() {
+fn replicas_that_carry_less_than_one_request_are_probed_as_without_reports() {
     let config = PrequalConfig::default();
     let of = |capacities: [u32; 2]| {
         let (mut rule, replicas) = rule(2);
@@ -145,8 +145,8 @@ fn replicas_that_carry_less_than_half_a_request_are_probed_as_without_reports() 
         }
         rule.probe_rate(Rate::ONE, false, &config)
     };
-    assert_eq!(of([200, 800]).millionths(), 500_000);
-    assert_eq!(of([200, 799]), config.probe_rate);
+    assert_eq!(of([200, 1_800]).millionths(), 500_000);
+    assert_eq!(of([200, 1_799]), config.probe_rate);
 }
 
 #[test]
