@@ -68,11 +68,11 @@ impl RecentQueries {
 #[cfg(test)]
 impl RecentQueries {
     /// This many a second for ten seconds, each this long in flight.
-    pub(super) fn steady(a_second: u64, in_flight_ms: u64) -> Self {
+    pub(super) fn steady(a_second: u64, latency_ms: u64) -> Self {
         let mut recent = Self::default();
         for ms in 0..=10_000 {
             let queries = ms * a_second / 1_000;
-            let in_flight_ns = queries * in_flight_ms * 1_000_000;
+            let in_flight_ns = queries * latency_ms * 1_000_000;
             recent.read(Instant::from_nanos(ms * 1_000_000), queries, in_flight_ns);
         }
         recent
