@@ -186,6 +186,8 @@ func TestProbeOfAnUnprobedReplicaIsAnsweredByLittlesLaw(t *testing.T) {
 			t.Fatalf("not answered: %d", why)
 		}
 		locals.queryDone(now, &Ticket{replica: 1}, OutcomeSuccess)
+		// A query that got no answer does not count.
+		locals.queryDone(now, &Ticket{replica: 1}, OutcomeTimedOut)
 		arrival := locals.querySent(now, 0)
 		now += 100 * ms
 		locals.queryDone(now, &Ticket{local: arrival}, OutcomeSuccess)

@@ -31,8 +31,8 @@ var outcomeNames = [...]string{
 // String returns the outcome's name, such as timed_out.
 func (o Outcome) String() string { return nameOf(outcomeNames[:], int(o)) }
 
-// isAnswer is whether the replica answered the query, be it with an error: its query rate counts
-// such.
+// isAnswer is whether the replica answered the query, be it with an error. The query rate that it
+// reports counts such queries, and also those that break off after their head.
 func (o Outcome) isAnswer() bool { return o == OutcomeSuccess || o == OutcomeFailed }
 
 // IsFailure reports whether the query failed and its replica is to blame. A pushback is not a

@@ -117,11 +117,16 @@ mod tests {
 
     #[test]
     fn only_queries_that_are_answered_count() {
+        use Outcome::{Broken, Dropped, Failed, NoConnection, PushedBack, Success, TimedOut};
+        for outcome in [Broken, Dropped, NoConnection, PushedBack, TimedOut] {
+            let mut share = OwnShare::default();
+            share.query_over(outcome);
+            assert_eq!(share.answered, 0, "{outcome:?}");
+        }
         let mut share = OwnShare::default();
-        share.query_over(Outcome::TimedOut);
-        assert_eq!(share.answered, 0);
-        share.query_over(Outcome::Failed);
-        assert_eq!(share.answered, 1);
+        share.query_over(Success);
+        share.query_over(Failed);
+        assert_eq!(share.answered, 2);
     }
 
     #[test]

@@ -417,6 +417,9 @@ mod tests {
                 self.ms += 100;
                 let now = Instant::from_nanos(self.ms * MS);
                 let mut elsewhere = Ticket::new(first, now);
+                // A query that got no answer does not count.
+                let mut unanswered = Ticket::new(first, now);
+                (self.locals).query_done(now, &mut unanswered, Outcome::TimedOut);
                 for ticket in [&mut there, &mut elsewhere] {
                     self.locals.query_done(now, ticket, Outcome::Success);
                 }

@@ -14,7 +14,7 @@ const STEP_NS: u64 = 100_000_000;
 const WINDOW_NS: u64 = span_ns(RecentRates::WINDOW);
 /// Nanoseconds from one query to the next at a reported rate of 1, a thousandth of a query per
 /// second.
-const RATE_NS: u64 = 1_000_000_000_000;
+pub(in crate::policy) const RATE_NS: u64 = 1_000_000_000_000;
 
 /// Queries of this client in recent seconds, and how long they were in flight.
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,6 +11,7 @@
 use super::sum::{Sum, whole_ns};
 use crate::fixed::{follow, mul_div, mul_shift};
 use crate::policy::latest::{From, Reported};
+use crate::policy::probed::recent_queries::RATE_NS;
 use crate::policy::turns::FINE;
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::{Instant, span_ns};
@@ -37,8 +38,6 @@ const LATENCY_MAX_NS: u64 = 1 << 42;
 /// Parts of a request in mean RIF.
 const RIF_PARTS: u64 = 1 << RIF_BITS;
 const RIF_BITS: u32 = 20;
-/// Thousandths of a second in a nanosecond, inverted: reported rates are in thousandths.
-const RATE_NS: u64 = 1_000_000_000_000;
 /// A mean while nothing is reported. All replicas are then equal, and the value does not matter.
 const UNKNOWN_NS: u64 = 1_000_000;
 

@@ -135,7 +135,7 @@ impl Settings for ShortestExpectedDelaySettings {
 
 section! { ShortestExpectedDelaySettings in "shortest_expected_delay" {
     /// Probes for each request while five of six responses carry reports with a capacity, and the
-    /// mean is at least 1; else `prequal.probe_rate` applies. 0: only idle probes.
+    /// mean is at least one request; else `prequal.probe_rate` applies. 0: only idle probes.
     probe_rate in Rate: probe_rate;
     /// Mean latencies this close to the mean of all, relatively, count as equal to it. 0: none do.
     /// 10: requests in flight alone decide.
@@ -409,8 +409,7 @@ impl LatestRule for ExpectedDelay {
 
     fn probe_rate(&self, carried_rate: Rate, sends_most: bool, config: &PrequalConfig) -> Rate {
         // Each query is more than a replica can carry, so a report is soon old.
-        let is_small = |capacity| capacity < ONE_RIF;
-        if self.table.mean_capacity().is_some_and(is_small) {
+        if (self.table.mean_capacity()).is_some_and(|mean| mean < ONE_RIF) {
             config.probe_rate
         } else if carried_rate >= CARRIED_MIN {
             self.probe_rate
