@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use libfuzzer_sys::fuzz_target;
+use slackwater_http::Fields;
 use slackwater_http::http1::{
     BodyDecoder, BodyLength, Decoded, HeadLimits, end_of_head, is_head_so_far, parse_request,
     parse_response,
@@ -60,8 +61,8 @@ fuzz_target!(|input: (&[u8], u16, u16)| {
     assert_eq!(end, end_in_pieces(&pieces));
     if let Some(end) = end {
         let head = Bytes::copy_from_slice(&octets[..end]);
-        let request = parse_request(&head, LIMITS, HeaderMap::new());
-        let response = parse_response(&head, &Method::GET, LIMITS, HeaderMap::new());
+        let request = parse_request(&head, LIMITS, Fields::new());
+        let response = parse_response(&head, &Method::GET, LIMITS, Fields::new());
         // A head that is rejected early would be rejected at its end, too.
         if request.is_ok() || response.is_ok() {
             assert!((0..end).all(|cut| is_head_so_far(&octets[..cut])));

@@ -8,9 +8,8 @@ use bytes::Bytes;
 use core::task::{Context, Poll, Waker};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use libfuzzer_sys::fuzz_target;
-use slackwater_http::http2::{
-    Config, Connection, Ended, HeadLimits, Key, Piece, Reason, Role,
-};
+use slackwater_http::Fields;
+use slackwater_http::http2::{Config, Connection, Ended, HeadLimits, Key, Piece, Reason, Role};
 use std::collections::HashMap;
 use std::io::IoSlice;
 
@@ -170,7 +169,7 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
             bytes_max: 1024,
             fields_max: 16,
         },
-        lend_headers: HeaderMap::new,
+        lend_headers: Fields::new,
         take_headers_back: drop,
     });
     let mut seen = Seen {
@@ -239,7 +238,7 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
                     Method::POST
                 };
                 let uri = Uri::from_static("http://x/");
-                let key = connection.begin(&method, &uri, HeaderMap::new(), is_end);
+                let key = connection.begin(&method, &uri, Fields::new(), is_end);
                 all.push(Owned {
                     key,
                     reads: true,
@@ -257,8 +256,7 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
                     && !owned.has_begun
                 {
                     let is_end = flags & 1 == 1;
-                    let mut headers = HeaderMap::new();
-                    headers.insert("a", HeaderValue::from_static("b"));
+                    let headers = Fields::from_iter([("a", "b")]);
                     let status = StatusCode::OK;
                     let sent = connection.respond(owned.key, status, &headers, is_end);
                     owned.has_begun = true;

@@ -4,7 +4,7 @@
 
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
 
-use http::header::{HeaderMap, HeaderName};
+use http::header::HeaderName;
 use http::uri::{Authority, Uri};
 use http::{HeaderValue, Method, StatusCode};
 use slackwater_config::routes::{
@@ -12,6 +12,7 @@ use slackwater_config::routes::{
     HostRule, PathRule, Route, Router,
 };
 use slackwater_counting_allocator::calls_of;
+use slackwater_http::Fields;
 
 fn answered(status: u16, when: Conditions) -> Route {
     Route {
@@ -43,7 +44,7 @@ fn matching_a_request_allocates_nothing() {
     };
     let router = Router::new(&[answered(201, strict), answered(202, loose)]);
     let local = Authority::from_static("192.0.2.1:80");
-    let mut headers = HeaderMap::new();
+    let mut headers = Fields::new();
     headers.insert("host", HeaderValue::from_static("www.example.com:8080"));
     headers.insert("x-canary", HeaderValue::from_static("1"));
     for (target, expected) in [

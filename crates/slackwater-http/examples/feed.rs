@@ -15,7 +15,8 @@
 use bytes::{Bytes, BytesMut};
 use core::error::Error;
 use core::task::{Context, Poll, Waker};
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{Method, StatusCode, Uri};
+use slackwater_http::Fields;
 use slackwater_http::http1::{self, BodyDecoder, Decoded, HeadSearch, SoFar, parse_request};
 use slackwater_http::http2::{self, Config, Connection, Role};
 use std::io::IoSlice;
@@ -46,7 +47,7 @@ fn upload<'a>(
         if body.is_none() {
             match search.look(&mut octets, limits) {
                 SoFar::Whole(end) => {
-                    let head = parse_request(&octets.split_to(end), limits, HeaderMap::new())?;
+                    let head = parse_request(&octets.split_to(end), limits, Fields::new())?;
                     said.push(format!(
                         "HTTP/1.1: {} {}, with a body: {:?}",
                         head.method, head.target, head.body
@@ -83,11 +84,11 @@ fn exchange() -> Result<Vec<String>, Box<dyn Error>> {
     let mut said = Vec::new();
     carry(&mut server, &mut client);
     let uri = Uri::from_static("http://a/hello");
-    let key = client.begin(&Method::GET, &uri, HeaderMap::new(), true);
+    let key = client.begin(&Method::GET, &uri, Fields::new(), true);
     carry(&mut client, &mut server);
     while let Some((stream, head)) = server.next_request() {
         said.push(format!("HTTP/2: {} {}", head.method, head.uri));
-        server.respond(stream, StatusCode::NO_CONTENT, &HeaderMap::new(), true)?;
+        server.respond(stream, StatusCode::NO_CONTENT, &Fields::new(), true)?;
         server.leave_reading(stream);
         server.leave_writing(stream);
     }
@@ -109,7 +110,7 @@ fn connection(role: Role) -> Connection {
             bytes_max: 8 << 10,
             fields_max: 100,
         },
-        lend_headers: HeaderMap::new,
+        lend_headers: Fields::new,
         take_headers_back: drop,
     })
 }

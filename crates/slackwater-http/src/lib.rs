@@ -13,6 +13,7 @@
 //! | HTTP/1.1: heads, body lengths, chunks | [`http1`] |
 //! | HTTP/2: a connection as a value, for either role | [`http2`] |
 //! | HTTP/2's header blocks alone | [`http2::head`] |
+//! | the fields of a head, requests and responses | [`fields`], [`message`] |
 //! | the PROXY protocol: headers before a connection's own bytes | [`proxy_protocol`] |
 //! | shared by both | [`content_length`], [`interim_count`] |
 //!
@@ -21,7 +22,7 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use http::HeaderMap;
+//! use slackwater_http::Fields;
 //! use slackwater_http::http1::{BodyLength, HeadLimits, HeadSearch, SoFar, parse_request};
 //!
 //! let limits = HeadLimits { bytes_max: 64 << 10, fields_max: 100 };
@@ -30,7 +31,7 @@
 //! let SoFar::Whole(end) = HeadSearch::default().look(&mut unread, limits) else {
 //!     panic!("the head is whole");
 //! };
-//! let head = parse_request(&unread.split_to(end), limits, HeaderMap::new())?;
+//! let head = parse_request(&unread.split_to(end), limits, Fields::new())?;
 //! assert_eq!(head.body, BodyLength::Known(2));
 //! assert_eq!(unread, "hi");
 //! # Ok::<(), slackwater_http::http1::BadMessage>(())
@@ -40,10 +41,15 @@
 
 use http::HeaderName;
 
+pub use fields::{FieldMap, FieldName, FieldValue, Fields, Value};
+pub use message::{Request, Response};
+
 pub mod content_length;
+pub mod fields;
 pub mod http1;
 pub mod http2;
 pub mod interim_count;
+pub mod message;
 pub mod proxy_protocol;
 
 /// The field in which gRPC reports how a call ended: in the trailers, or in a head without a body.

@@ -8,9 +8,10 @@
 
 use bytes::Buf;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, StatusCode};
 use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
+use slackwater_http::{FieldMap, Value};
 
 /// The field in which gRPC reports how a call ended: in the trailers, or in a head without a body.
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -18,9 +19,9 @@ const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-p
 
 /// Whether these are the fields of a gRPC call or of an answer to one, by their `content-type`.
 /// gRPC-Web does not count: it is another protocol.
-pub fn is_grpc(headers: &HeaderMap) -> bool {
+pub fn is_grpc(headers: &impl FieldMap) -> bool {
     const GRPC: &[u8] = b"application/grpc";
-    let read = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let read = headers.first(&CONTENT_TYPE).map(Value::as_bytes);
     let Some((start, rest)) = read.and_then(|read| read.split_at_checked(GRPC.len())) else {
         return false;
     };
@@ -55,10 +56,9 @@ impl GrpcStatus {
 
     /// The status in these headers or trailers. `None` if there is none, or if it is not a number
     /// of one or two digits.
-    pub fn of(fields: &HeaderMap) -> Option<Self> {
+    pub fn of(fields: &impl FieldMap) -> Option<Self> {
         let digit = |byte: u8| byte.is_ascii_digit().then(|| byte - b'0');
-        // Comparing each name is cheaper than a lookup.
-        let (_, status) = fields.iter().find(|(name, _)| *name == GRPC_STATUS)?;
+        let status = fields.first(&GRPC_STATUS)?;
         match *status.as_bytes() {
             [ones] => digit(ones).map(Self),
             [tens @ b'1'..=b'9', ones] => digit(ones).map(|ones| Self((tens - b'0') * 10 + ones)),
@@ -92,7 +92,7 @@ impl GrpcStatus {
 
 /// Whether these headers or trailers carry a gRPC status that [blames the
 /// server](GrpcStatus::blames_server).
-pub fn grpc_failed(headers: &HeaderMap) -> bool {
+pub fn grpc_failed(headers: &impl FieldMap) -> bool {
     GrpcStatus::of(headers).is_some_and(GrpcStatus::blames_server)
 }
 
@@ -107,7 +107,7 @@ impl BytesLeft {
     /// Derives the length from the response's head, its body and the method of its request.
     pub(crate) fn of_response(
         status: StatusCode,
-        headers: &HeaderMap,
+        headers: &impl FieldMap,
         body: &impl Body,
         asks_head_only: bool,
     ) -> Self {
@@ -118,7 +118,7 @@ impl BytesLeft {
             return Self(Some(0));
         }
         let exact = body.size_hint().exact();
-        Self(exact.or_else(|| headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()))
+        Self(exact.or_else(|| headers.first(&CONTENT_LENGTH)?.to_str().ok()?.parse().ok()))
     }
 
     /// Counts a frame that has arrived.
@@ -148,7 +148,7 @@ pub struct ReadOutcome {
 /// Reads the outcome of a query from a response's head: pushback, failure or success. A pushback is
 /// status 429 or 503 with `retry-after`, or gRPC's counterpart. A 503 without it may have any
 /// cause, and is a failure; a 429 without it blames the caller. `[E1]`
-pub fn read_head(status: StatusCode, headers: &HeaderMap) -> ReadOutcome {
+pub fn read_head(status: StatusCode, headers: &impl FieldMap) -> ReadOutcome {
     let mut read = read_trailers(headers, Outcome::Success);
     if read.outcome == Outcome::Success && status.is_server_error() {
         read.outcome = Outcome::Failed;
@@ -157,7 +157,7 @@ pub fn read_head(status: StatusCode, headers: &HeaderMap) -> ReadOutcome {
         status,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
     );
-    if refuses && headers.contains_key(RETRY_AFTER) {
+    if refuses && headers.first(&RETRY_AFTER).is_some() {
         read.outcome = Outcome::PushedBack;
     }
     read
@@ -166,12 +166,12 @@ pub fn read_head(status: StatusCode, headers: &HeaderMap) -> ReadOutcome {
 /// Reads the outcome of a query from a response's trailers; `by_head` is the outcome according to
 /// the head. `RESOURCE_EXHAUSTED` (8), `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with
 /// `grpc-retry-pushback-ms`, whatever its value, is a pushback.
-pub fn read_trailers(trailers: &HeaderMap, by_head: Outcome) -> ReadOutcome {
+pub fn read_trailers(trailers: &impl FieldMap, by_head: Outcome) -> ReadOutcome {
     let grpc_status = GrpcStatus::of(trailers);
     let outcome = match grpc_status {
         Some(status) if status.blames_server() => {
             let may_push_back = matches!(status.code(), 4 | 8 | 14);
-            if may_push_back && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS) {
+            if may_push_back && trailers.first(&GRPC_RETRY_PUSHBACK_MS).is_some() {
                 Outcome::PushedBack
             } else {
                 Outcome::Failed
@@ -186,18 +186,19 @@ pub fn read_trailers(trailers: &HeaderMap, by_head: Outcome) -> ReadOutcome {
 }
 
 /// As [`read_head`], but returns only the query's outcome.
-pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
+pub fn head_outcome(status: StatusCode, headers: &impl FieldMap) -> Outcome {
     read_head(status, headers).outcome
 }
 
 /// As [`read_trailers`], but returns only the query's outcome.
-pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
+pub fn trailers_outcome(trailers: &impl FieldMap, by_head: Outcome) -> Outcome {
     read_trailers(trailers, by_head).outcome
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{HeaderMap, HeaderValue};
 
     fn headers(grpc_status: &str) -> HeaderMap {
         let status = grpc_status.parse().expect("a header's value");

@@ -4,7 +4,8 @@
 use super::host::HostRule;
 use super::path::{Path, PathRule, Reading};
 use http::Method;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::HeaderName;
+use slackwater_http::{Fields, Value};
 
 /// The conditions of a route. An empty or absent one always holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub struct Asked<'r> {
     /// The path, without the query.
     pub path: Path<'r>,
     /// The header fields.
-    pub headers: &'r HeaderMap,
+    pub headers: &'r Fields,
 }
 
 impl Conditions {
@@ -112,11 +113,8 @@ fn includes<T: PartialEq>(list: &[T], part: &[T]) -> bool {
 }
 
 impl HeaderRule {
-    fn holds(&self, headers: &HeaderMap) -> bool {
-        let mut values = headers
-            .get_all(&self.name)
-            .iter()
-            .map(HeaderValue::as_bytes);
+    fn holds(&self, headers: &Fields) -> bool {
+        let mut values = headers.get_all(&self.name).map(Value::as_bytes);
         match &self.test {
             HeaderTest::Present => values.next().is_some(),
             HeaderTest::Absent => values.next().is_none(),
@@ -164,9 +162,9 @@ mod tests {
     #[test]
     fn all_conditions_must_hold_with_one_match_in_each_list() {
         let conditions = strict();
-        let mut headers = HeaderMap::new();
-        headers.insert("x-canary", HeaderValue::from_static("1"));
-        let none = HeaderMap::new();
+        let mut headers = Fields::new();
+        headers.insert("x-canary", "1");
+        let none = Fields::new();
         let asked = Asked {
             listener: 2,
             method: &Method::HEAD,
@@ -217,9 +215,9 @@ mod tests {
 
     #[test]
     fn field_values_match_exactly_and_any_of_several_suffices() {
-        let mut headers = HeaderMap::new();
-        headers.append("x-a", HeaderValue::from_static("one"));
-        headers.append("x-a", HeaderValue::from_static("two"));
+        let mut headers = Fields::new();
+        headers.append("x-a", "one");
+        headers.append("x-a", "two");
         let exact = |text: &str| HeaderTest::Exact(text.to_owned());
         let prefix = |text: &str| HeaderTest::Prefix(text.to_owned());
         for (rule, expected) in [

@@ -1,7 +1,8 @@
 //! Changes to the headers of a request or response: some are removed, then some are set, then some
 //! are added.
 
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderName, HeaderValue};
+use slackwater_http::Fields;
 
 /// The changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,15 +22,15 @@ impl HeaderChanges {
     }
 
     /// Makes the changes.
-    pub fn apply(&self, headers: &mut HeaderMap) {
+    pub fn apply(&self, headers: &mut Fields) {
         for name in &self.remove {
             headers.remove(name);
         }
         for (name, value) in &self.set {
-            headers.insert(name, value.clone());
+            headers.insert(name, value);
         }
         for (name, value) in &self.add {
-            headers.append(name, value.clone());
+            headers.append(name, value);
         }
     }
 }
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn fields_are_removed_then_set_then_added() {
-        let mut headers: HeaderMap = [
+        let mut headers: Fields = [
             field("x-a", "1"),
             field("x-a", "2"),
             field("x-b", "1"),
@@ -75,7 +76,7 @@ mod tests {
             field("x-d", "1"),
         ]
         .into_iter()
-        .fold(HeaderMap::new(), |mut headers, (name, value)| {
+        .fold(Fields::new(), |mut headers, (name, value)| {
             headers.append(name, value);
             headers
         });
@@ -88,8 +89,8 @@ mod tests {
             add: vec![field("x-b", "2"), field("x-d", "back")],
         };
         changes.apply(&mut headers);
-        let values = |name: &str| -> Vec<&str> {
-            let values = headers.get_all(name).iter();
+        let values = |name: &'static str| -> Vec<&str> {
+            let values = headers.get_all(name);
             values.map(|value| value.to_str().expect("text")).collect()
         };
         assert_eq!(values("x-a"), ["new"]);

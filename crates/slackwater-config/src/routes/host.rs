@@ -3,8 +3,9 @@
 //! Names are compared without regard to case, without a port, and without the dot that may end them
 //! (RFC 3986 §3.2.2, RFC 9110 §4.2.3).
 
-use http::header::{self, HeaderMap};
+use http::header;
 use http::uri::{Authority, Uri};
+use slackwater_http::Fields;
 
 /// A condition on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl HostRule {
 
 /// The host of a request: from its target, otherwise from its `Host` header, without port and final
 /// dot. `local` replaces a host that the request may leave out.
-pub fn host_of<'r>(uri: &'r Uri, headers: &'r HeaderMap, local: &'r Authority) -> &'r str {
+pub fn host_of<'r>(uri: &'r Uri, headers: &'r Fields, local: &'r Authority) -> &'r str {
     let authority = match uri.authority() {
         Some(authority) => authority.as_str(),
         None => (headers.get(header::HOST))
@@ -138,7 +139,7 @@ mod tests {
             ("/", None, "192.0.2.1"),
         ] {
             let uri: Uri = target.parse().expect("a target");
-            let mut headers = HeaderMap::new();
+            let mut headers = Fields::new();
             if let Some(field) = field {
                 headers.insert(header::HOST, HeaderValue::from_static(field));
             }

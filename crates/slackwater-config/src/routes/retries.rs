@@ -2,8 +2,8 @@
 
 use crate::table::named;
 use core::time::Duration;
-use http::{HeaderName, Method, Request, Response, StatusCode};
-use slackwater_http::GRPC_STATUS;
+use http::{HeaderName, Method, StatusCode};
+use slackwater_http::{GRPC_STATUS, Request, Response};
 
 /// The `grpc-status` of an unavailable server, `UNAVAILABLE`.
 const GRPC_UNAVAILABLE: &str = "14";

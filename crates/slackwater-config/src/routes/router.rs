@@ -5,8 +5,8 @@ use super::conditions::Asked;
 use super::host::host_of;
 use super::path::{Path, Reading};
 use http::Method;
-use http::header::HeaderMap;
 use http::uri::{Authority, Uri};
+use slackwater_http::Fields;
 
 /// The result for a request.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub struct Head<'r> {
     /// The target.
     pub uri: &'r Uri,
     /// The header fields.
-    pub headers: &'r HeaderMap,
+    pub headers: &'r Fields,
     /// The authority for a request that names no host.
     pub local: &'r Authority,
 }

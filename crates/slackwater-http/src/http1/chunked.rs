@@ -4,7 +4,8 @@
 //! no prefix, no space. Extensions are skipped, within bounds. Trailers are parsed like a head
 //! without a start line.
 
-use super::{BadMessage, Decoded, HeadLimits, fields};
+use super::{BadMessage, Decoded, HeadLimits};
+use crate::fields::{BadLine, Fields};
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 
@@ -171,37 +172,24 @@ impl Chunked {
         };
         unread.advance(end - before);
         self.trailers.truncate(end);
-        let trailers = core::mem::take(&mut self.trailers).freeze();
+        let trailers = core::mem::take(&mut self.trailers);
         parse_trailers(&trailers, self.limits).map(Some)
     }
 }
 
-fn parse_trailers(bytes: &Bytes, limits: HeadLimits) -> Result<HeaderMap, BadMessage> {
-    let mut trailers = HeaderMap::new();
-    if bytes.len() == 2 {
-        return Ok(trailers);
-    }
-    if !super::head::has_strict_lines(bytes) {
-        return Err(BadMessage::malformed("a line does not end with CR LF"));
-    }
-    let mut room = vec![httparse::EMPTY_HEADER; limits.fields_max];
-    match httparse::parse_headers(bytes, &mut room).map_err(fields::reason)? {
-        httparse::Status::Complete((_, found)) => {
-            // The head has already decided the framing of the message.
-            let found: Vec<_> = (found.iter().copied())
-                .filter(|field| !is_of_the_head(field.name))
-                .collect();
-            fields::take(bytes, &found, &mut trailers)?;
-            Ok(trailers)
-        }
-        httparse::Status::Partial => Err(BadMessage::malformed("the trailers are not fields")),
-    }
+fn parse_trailers(lines: &[u8], limits: HeadLimits) -> Result<HeaderMap, BadMessage> {
+    let mut trailers = Fields::new();
+    trailers.read(lines, limits.fields_max, |_, _| Ok::<_, BadMessage>(()))?;
+    // The head has already decided the framing of the message.
+    trailers.retain(|name, _| !is_of_the_head(name));
+    let too_many = || BadMessage::from(BadLine::TooMany);
+    trailers.to_map().ok_or_else(too_many)
 }
 
 /// Whether a field frames, routes or authenticates a message, and so comes too late in a trailer.
 /// Such fields are left out, so that they cannot mislead a recipient that merges trailers into the
 /// head. RFC 9110 §6.5.1
-pub fn is_of_the_head(name: &str) -> bool {
+pub fn is_of_the_head(name: &[u8]) -> bool {
     [
         "content-length",
         "transfer-encoding",
@@ -225,7 +213,7 @@ pub fn is_of_the_head(name: &str) -> bool {
         "cache-control",
     ]
     .iter()
-    .any(|field| name.eq_ignore_ascii_case(field))
+    .any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Heads, chunks and trailers to send.
 //!
-//! Framing is written here and nowhere else: `Content-Length` and `Transfer-Encoding` in a header
-//! map are left out. So a head always agrees with what is sent.
+//! Framing is written here and nowhere else: `Content-Length` and `Transfer-Encoding` among
+//! the fields are left out. So a head always agrees with what is sent.
 
+use crate::fields::Fields;
 use bytes::{BufMut, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode, Uri, Version};
+use http::{Method, StatusCode, Uri, Version};
 
 /// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -19,7 +20,7 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 pub enum Framing {
     /// No body, and no field about it.
     Absent,
-    /// No body; a `Content-Length` in the header map gives the length that it would have. HEAD and
+    /// No body; a `Content-Length` among the fields gives the length that it would have. HEAD and
     /// 304
     Described,
     /// This many octets.
@@ -45,18 +46,20 @@ pub struct ResponseExtras<'a> {
 }
 
 /// Writes a request's head. `upgrade` requests another protocol.
-pub fn encode_request<B>(
+pub fn encode_request(
     out: &mut BytesMut,
-    request: &Request<B>,
+    method: &Method,
+    uri: &Uri,
+    headers: &Fields,
     framing: Framing,
     upgrade: Option<&HeaderValue>,
 ) {
-    out.put_slice(request.method().as_str().as_bytes());
+    out.put_slice(method.as_str().as_bytes());
     out.put_u8(b' ');
-    out.put_slice(target(request.uri()).as_bytes());
+    out.put_slice(target(uri).as_bytes());
     out.put_slice(b" HTTP/1.1\r\n");
-    fields(out, request.headers(), framing);
-    if framing == Framing::Absent && expects_a_body(request.method()) {
+    fields(out, headers, framing);
+    if framing == Framing::Absent && expects_a_body(method) {
         length(out, 0);
     }
     if let Some(protocol) = upgrade {
@@ -87,19 +90,11 @@ pub fn encode_response(
     out: &mut BytesMut,
     version: Version,
     status: StatusCode,
-    headers: &HeaderMap,
+    headers: &Fields,
     framing: Framing,
     extras: ResponseExtras<'_>,
 ) {
-    out.put_slice(if version == Version::HTTP_10 {
-        b"HTTP/1.0 "
-    } else {
-        b"HTTP/1.1 "
-    });
-    out.put_slice(status.as_str().as_bytes());
-    out.put_u8(b' ');
-    out.put_slice(status.canonical_reason().unwrap_or_default().as_bytes());
-    out.put_slice(b"\r\n");
+    status_line(out, version, status);
     fields(out, headers, framing);
     if let Some(protocol) = extras.upgrade {
         out.put_slice(b"connection: upgrade\r\n");
@@ -118,6 +113,21 @@ pub fn encode_response(
         out.put_slice(date);
         out.put_slice(b"\r\n");
     }
+    out.put_slice(b"\r\n");
+}
+
+fn status_line(out: &mut BytesMut, version: Version, status: StatusCode) {
+    if (version, status) == (Version::HTTP_11, StatusCode::OK) {
+        return out.put_slice(b"HTTP/1.1 200 OK\r\n");
+    }
+    out.put_slice(if version == Version::HTTP_10 {
+        b"HTTP/1.0 "
+    } else {
+        b"HTTP/1.1 "
+    });
+    out.put_slice(status.as_str().as_bytes());
+    out.put_u8(b' ');
+    out.put_slice(status.canonical_reason().unwrap_or_default().as_bytes());
     out.put_slice(b"\r\n");
 }
 
@@ -142,18 +152,23 @@ pub fn encode_chunk_start(out: &mut BytesMut, data_len: usize) {
 /// Writes the end of a chunked body that has trailers.
 pub fn encode_trailers(out: &mut BytesMut, trailers: &HeaderMap) {
     out.put_slice(b"0\r\n");
-    fields(out, trailers, Framing::Absent);
+    for (name, value) in trailers {
+        if *name != header::TRANSFER_ENCODING && *name != header::CONTENT_LENGTH {
+            field(out, name, value);
+        }
+    }
     out.put_slice(b"\r\n");
 }
 
-fn fields(out: &mut BytesMut, headers: &HeaderMap, framing: Framing) {
-    for (name, value) in headers {
-        match *name {
-            header::TRANSFER_ENCODING => (),
-            header::CONTENT_LENGTH if framing != Framing::Described => (),
-            _ => field(out, name, value),
-        }
-    }
+fn fields(out: &mut BytesMut, headers: &Fields, framing: Framing) {
+    headers.write_lines(
+        |name| match name {
+            b"transfer-encoding" => true,
+            b"content-length" => framing != Framing::Described,
+            _ => false,
+        },
+        |lines| out.put_slice(lines),
+    );
     match framing {
         Framing::Known(bytes) => length(out, bytes),
         Framing::Chunked => out.put_slice(b"transfer-encoding: chunked\r\n"),
@@ -161,40 +176,30 @@ fn fields(out: &mut BytesMut, headers: &HeaderMap, framing: Framing) {
     }
 }
 
-/// Lines up to this length are put together on the stack: one copy more, and three checks for room
-/// less.
-const LINE_BYTES: usize = 128;
-
 fn field(out: &mut BytesMut, name: &HeaderName, value: &HeaderValue) {
-    let parts = [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"];
-    let mut line = [0; LINE_BYTES];
-    let mut length = 0;
-    for part in parts {
-        let Some(place) = line.get_mut(length..length + part.len()) else {
-            return parts.iter().for_each(|part| out.put_slice(part));
-        };
-        place.copy_from_slice(part);
-        length += part.len();
+    for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+        out.put_slice(part);
     }
-    out.put_slice(&line[..length]);
 }
 
 fn length(out: &mut BytesMut, bytes: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
+    const NAME: &[u8; 16] = b"content-length: ";
+    // Name, digits and line end, put together from the end.
+    let mut line = [0; NAME.len() + 20 + 2];
+    let mut at = line.len() - 2;
+    line[at..].copy_from_slice(b"\r\n");
     let mut left = bytes;
     loop {
         at -= 1;
         // A digit fits into an octet.
-        digits[at] = b'0' + u8::try_from(left % 10).unwrap_or(0);
+        line[at] = b'0' + u8::try_from(left % 10).unwrap_or(0);
         left /= 10;
         if left == 0 {
             break;
         }
     }
-    out.put_slice(b"content-length: ");
-    out.put_slice(&digits[at..]);
-    out.put_slice(b"\r\n");
+    line[at - NAME.len()..at].copy_from_slice(NAME);
+    out.put_slice(&line[at - NAME.len()..]);
 }
 
 #[cfg(test)]
@@ -207,16 +212,14 @@ mod tests {
         String::from_utf8(out.to_vec()).expect("text")
     }
 
-    fn request(method: Method, framing: Framing) -> String {
-        let request = Request::builder()
-            .method(method)
-            .uri("/a?b")
-            .header("host", "x")
-            .header("content-length", "99")
-            .header("transfer-encoding", "chunked")
-            .body(())
-            .expect("valid");
-        text(|out| encode_request(out, &request, framing, None))
+    fn request(method: &Method, framing: Framing) -> String {
+        let uri = Uri::from_static("/a?b");
+        let fields = Fields::from_iter([
+            ("host", "x"),
+            ("content-length", "99"),
+            ("transfer-encoding", "chunked"),
+        ]);
+        text(|out| encode_request(out, method, &uri, &fields, framing, None))
     }
 
     #[test]
@@ -240,16 +243,18 @@ mod tests {
                 "transfer-encoding: chunked\r\n",
             ),
         ] {
-            let wrote = request(method.clone(), framing);
+            let wrote = request(&method, framing);
             assert_eq!(wrote, format!("{method} {head}{says}\r\n"));
         }
     }
 
     #[test]
     fn upgrade_request_has_connection_upgrade() {
-        let request = Request::get("/").body(()).expect("valid");
+        let (method, uri, fields) = (Method::GET, Uri::from_static("/"), Fields::new());
         let protocol = HeaderValue::from_static("websocket");
-        let wrote = text(|out| encode_request(out, &request, Framing::Absent, Some(&protocol)));
+        let upgrade = Some(&protocol);
+        let wrote =
+            text(|out| encode_request(out, &method, &uri, &fields, Framing::Absent, upgrade));
         assert_eq!(
             wrote,
             "GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
@@ -258,10 +263,10 @@ mod tests {
 
     #[test]
     fn response_head_has_framing_and_connection_fields() {
-        let mut headers = HeaderMap::new();
-        headers.insert("content-length", HeaderValue::from_static("99"));
-        headers.append("a", HeaderValue::from_static("1"));
-        headers.append("a", HeaderValue::from_static("2"));
+        let mut headers = Fields::new();
+        headers.insert("content-length", "99");
+        headers.append("a", "1");
+        headers.append("a", "2");
         let write = |version, framing, extras| {
             text(|out| {
                 encode_response(out, version, StatusCode::OK, &headers, framing, extras);
@@ -300,10 +305,13 @@ mod tests {
     fn fields_of_any_length_are_written_whole() {
         let name = HeaderName::from_static("x-a");
         let around = name.as_str().len() + ": \r\n".len();
-        for length in [0, 1, LINE_BYTES - around, LINE_BYTES - around + 1, 9_000] {
+        for length in [0, 1, 128 - around, 128 - around + 1, 9_000] {
             let value = "v".repeat(length);
             let sent = HeaderValue::try_from(&value).expect("a value");
             let wrote = text(|out| field(out, &name, &sent));
+            assert_eq!(wrote, format!("x-a: {value}\r\n"), "{length}");
+            let headers = Fields::from_iter([(&name, &sent)]);
+            let wrote = text(|out| fields(out, &headers, Framing::Absent));
             assert_eq!(wrote, format!("x-a: {value}\r\n"), "{length}");
         }
     }

@@ -1,47 +1,17 @@
-//! Fields of a head, and those that the codec itself needs.
+//! The fields of a head that the codec itself needs.
 //!
-//! Values are slices of the head's buffer, which lives as long as the last of them. The fields that
-//! decide a message's length are read in the strictest way that RFC 9112 §6 allows. A repeated
-//! `Content-Length` is refused even if both values are equal: where one recipient joins them,
-//! another takes the first.
+//! The fields that decide a message's length are read in the strictest way that RFC 9112 §6 allows.
+//! A repeated `Content-Length` is refused even if both values are equal: where one recipient joins
+//! them, another takes the first.
 
-use super::names::{self, Names};
 use super::{BadKind, BadMessage};
 use crate::content_length;
-use bytes::Bytes;
-use core::mem::MaybeUninit;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use crate::fields::{BadLine, Fields};
 
-/// The number of fields with space on the stack.
-const FIELDS_USUAL: usize = 128;
-
-/// Space for the fields that `httparse` finds.
-#[derive(Debug)]
-pub(super) struct FieldRoom<'h> {
-    usual: [MaybeUninit<httparse::Header<'h>>; FIELDS_USUAL],
-    /// Used only if the limit allows more.
-    many: Vec<MaybeUninit<httparse::Header<'h>>>,
-}
-
-impl Default for FieldRoom<'_> {
-    fn default() -> Self {
-        Self {
-            usual: [const { MaybeUninit::uninit() }; FIELDS_USUAL],
-            many: Vec::new(),
-        }
-    }
-}
-
-impl<'h> FieldRoom<'h> {
-    /// Returns space for `fields_max` fields.
-    pub(super) fn lend(&mut self, fields_max: usize) -> &mut [MaybeUninit<httparse::Header<'h>>] {
-        if let Some(usual) = self.usual.get_mut(..fields_max) {
-            return usual;
-        }
-        self.many.resize_with(fields_max, MaybeUninit::uninit);
-        &mut self.many
-    }
-}
+const TOO_MANY: BadMessage = BadMessage {
+    kind: BadKind::HeadTooLarge,
+    reason: "the head has too many fields",
+};
 
 /// The result of the fields that concern the message itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,37 +33,32 @@ pub(super) struct Framing {
     pub(super) expects_continue: bool,
 }
 
-/// Moves the fields that `httparse` found in `head` into `headers`.
+/// Reads the fields of a block of lines into `fields`.
 pub(super) fn take(
-    head: &Bytes,
-    found: &[httparse::Header<'_>],
-    headers: &mut HeaderMap,
-) -> Result<Framing, BadMessage> {
-    names::with(|names| take_named(names, head, found, headers))
-}
-
-fn take_named(
-    names: &mut Names,
-    head: &Bytes,
-    found: &[httparse::Header<'_>],
-    headers: &mut HeaderMap,
+    block: &[u8],
+    fields_max: usize,
+    fields: &mut Fields,
 ) -> Result<Framing, BadMessage> {
     let mut said = Framing::default();
-    for field in found {
-        let name = (names.read(field.name.as_bytes()))
-            .map_err(|_| BadMessage::malformed("a field's name is not a token"))?;
-        said.note(&name, field.value)?;
-        let value = HeaderValue::from_maybe_shared(head.slice_ref(field.value))
-            .map_err(|_| BadMessage::malformed("a field's value has control characters"))?;
-        headers.append(name, value);
-    }
+    fields.read(block, fields_max, |name, value| said.note(name, value))?;
     said.check()
 }
 
+impl From<BadLine> for BadMessage {
+    fn from(bad: BadLine) -> Self {
+        match bad {
+            BadLine::Name => Self::malformed("a field's name is not a token"),
+            BadLine::Value => Self::malformed("a field's value has control characters"),
+            BadLine::End => Self::LINE_END,
+            BadLine::TooMany => TOO_MANY,
+        }
+    }
+}
+
 impl Framing {
-    fn note(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), BadMessage> {
-        match *name {
-            header::CONTENT_LENGTH => {
+    fn note(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadMessage> {
+        match name {
+            b"content-length" => {
                 if self.length.is_some() {
                     return Err(BadMessage::malformed("more than one content-length"));
                 }
@@ -101,12 +66,12 @@ impl Framing {
                     .ok_or(BadMessage::malformed("the content-length is not a number"))?;
                 self.length = Some(length);
             }
-            header::TRANSFER_ENCODING => {
+            b"transfer-encoding" => {
                 self.note_coding(value)?;
             }
-            header::HOST => self.hosts = self.hosts.saturating_add(1),
-            header::CONNECTION => self.note_connection(value),
-            header::EXPECT => {
+            b"host" => self.hosts = self.hosts.saturating_add(1),
+            b"connection" => self.note_connection(value),
+            b"expect" => {
                 self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
             }
             _ => (),
@@ -167,32 +132,15 @@ pub(super) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|token| !token.is_empty())
 }
 
-/// Maps `httparse`'s errors to ours.
-pub(super) const fn reason(error: httparse::Error) -> BadMessage {
-    match error {
-        httparse::Error::TooManyHeaders => BadMessage {
-            kind: BadKind::HeadTooLarge,
-            reason: "the head has too many fields",
-        },
-        httparse::Error::HeaderName => BadMessage::malformed("a field's name is not a token"),
-        httparse::Error::HeaderValue => {
-            BadMessage::malformed("a field's value has control characters")
-        }
-        httparse::Error::NewLine => BadMessage::malformed("a line does not end with CR LF"),
-        httparse::Error::Status => BadMessage::malformed("the status line is not valid"),
-        httparse::Error::Token => BadMessage::malformed("the request line is not valid"),
-        httparse::Error::Version => BadMessage::malformed("the version is not one of HTTP/1"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header::{self, HeaderName};
 
     fn heard(name: &HeaderName, values: &[&str]) -> Result<Framing, BadMessage> {
         let mut said = Framing::default();
         for value in values {
-            said.note(name, value.as_bytes())?;
+            said.note(name.as_str().as_bytes(), value.as_bytes())?;
         }
         said.check()
     }

@@ -1,14 +1,13 @@
 //! HTTP/1.1 on the wire, without I/O: heads, body lengths, chunks. RFC 9112
 //!
 //! Parsing and writing are strict. If two parsers read a message in two ways, one request can hide
-//! in another. So what the grammar does not allow is refused, never repaired. `httparse` finds the
-//! tokens; what it tolerates is refused here. Results never depend on how the octets were split.
+//! in another. So what the grammar does not allow is refused, never repaired. Results never depend
+//! on how the octets were split.
 //!
 //! | | file |
 //! |---|---|
 //! | the end of a head, and octets that it may not contain | `head` |
-//! | fields, and those that the codec itself needs | `fields` |
-//! | names of fields, remembered | `names` |
+//! | the fields that the codec itself needs | `fields` |
 //! | requests, responses | `request`, `response` |
 //! | bodies by length, in chunks, to the end of the connection | `body`, `chunked` |
 //! | heads, chunks and trailers to send | `encode` |
@@ -18,7 +17,6 @@ mod chunked;
 mod encode;
 mod fields;
 mod head;
-mod names;
 mod request;
 mod response;
 #[cfg(test)]
@@ -75,6 +73,9 @@ impl BadMessage {
             reason,
         }
     }
+
+    const LINE_END: Self = Self::malformed("a line does not end with CR LF");
+    const VERSION: Self = Self::malformed("the version is not one of HTTP/1");
 
     /// An octet that no head contains, or a wrong line end.
     const NOT_A_HEAD: Self = Self::malformed("this is not HTTP/1.1");

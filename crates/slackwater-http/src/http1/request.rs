@@ -1,10 +1,10 @@
 //! Heads of requests. RFC 9112 §3
 
-use super::fields::{self, FieldRoom, Framing};
-use super::head::{check_lines, is_head_so_far};
+use super::fields::{self, Framing};
+use super::head::{is_head_so_far, split_first_line};
 use super::{BadKind, BadMessage, BodyLength, HeadLimits};
+use crate::fields::Fields;
 use bytes::Bytes;
-use http::header::HeaderMap;
 use http::{Method, Uri, Version};
 
 /// The head of a request, and its consequences for the connection.
@@ -17,7 +17,7 @@ pub struct RequestHead {
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
     /// Every field, in the order of arrival.
-    pub headers: HeaderMap,
+    pub headers: Fields,
     /// The length of the body that follows.
     pub body: BodyLength,
     /// Whether the client keeps the connection open after the request.
@@ -32,7 +32,7 @@ pub struct RequestHead {
 pub fn parse_request(
     head: &Bytes,
     limits: HeadLimits,
-    headers: HeaderMap,
+    headers: Fields,
 ) -> Result<RequestHead, BadMessage> {
     // If it had arrived in parts, this error would have been found before any other.
     parse(head, limits, headers).map_err(|bad| {
@@ -44,27 +44,12 @@ pub fn parse_request(
     })
 }
 
-fn parse(
-    head: &Bytes,
-    limits: HeadLimits,
-    mut headers: HeaderMap,
-) -> Result<RequestHead, BadMessage> {
-    check_lines(head)?;
-    let mut room = FieldRoom::default();
-    let mut parsed = httparse::Request::new(&mut []);
-    let status = httparse::ParserConfig::default()
-        .parse_request_with_uninit_headers(&mut parsed, head, room.lend(limits.fields_max))
-        .map_err(|error| mistake(error, head))?;
-    let (httparse::Status::Complete(_), Some(method), Some(target), Some(minor)) =
-        (status, parsed.method, parsed.path, parsed.version)
-    else {
-        return Err(BadMessage::malformed("the head is not complete"));
-    };
-    let method = Method::from_bytes(method.as_bytes())
-        .map_err(|_| BadMessage::malformed("the method is not a token"))?;
+fn parse(head: &Bytes, limits: HeadLimits, mut headers: Fields) -> Result<RequestHead, BadMessage> {
+    let (line, lines) = split_first_line(head)?;
+    let (method, target, version) = parse_start(line)?;
     let target = parse_target(head, target, &method)?;
-    let said = fields::take(head, parsed.headers, &mut headers)?;
-    let is_old = minor == 0;
+    let said = fields::take(lines, limits.fields_max, &mut headers)?;
+    let is_old = version == Version::HTTP_10;
     check(said, is_old)?;
     if method == Method::CONNECT && length(said) != BodyLength::Known(0) {
         // The octets that follow belong to the tunnel: RFC 9112 §6.3 has no body for CONNECT.
@@ -73,11 +58,7 @@ fn parse(
     Ok(RequestHead {
         method,
         target,
-        version: if is_old {
-            Version::HTTP_10
-        } else {
-            Version::HTTP_11
-        },
+        version,
         headers,
         body: length(said),
         keep_alive: !said.close && (!is_old || said.keep_alive),
@@ -85,6 +66,31 @@ fn parse(
         expects_continue: said.expects_continue && !is_old,
         upgrade: said.upgrade && !is_old,
     })
+}
+
+/// Splits a request line at its two spaces. RFC 9112 §3
+fn parse_start(line: &[u8]) -> Result<(Method, &[u8], Version), BadMessage> {
+    let mut parts = line.splitn(3, |octet| *octet == b' ');
+    let (Some(method), Some(target), Some(version)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Err(BadMessage::malformed("the request line is not valid"));
+    };
+    let method = Method::from_bytes(method)
+        .map_err(|_| BadMessage::malformed("the method is not a token"))?;
+    let version = match version {
+        b"HTTP/1.1" => Version::HTTP_11,
+        b"HTTP/1.0" => Version::HTTP_10,
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() && *major != b'1' =>
+        {
+            return Err(BadMessage {
+                kind: BadKind::Version,
+                ..BadMessage::VERSION
+            });
+        }
+        _ => return Err(BadMessage::VERSION),
+    };
+    Ok((method, target, version))
 }
 
 fn length(said: Framing) -> BodyLength {
@@ -109,19 +115,19 @@ fn check(said: Framing, is_old: bool) -> Result<(), BadMessage> {
 
 /// Parses one of the four forms of a target (RFC 9112 §3.2): `/path`, `http://host/path`, `*`, and
 /// host and port, which only CONNECT has.
-fn parse_target(head: &Bytes, target: &str, method: &Method) -> Result<Uri, BadMessage> {
+fn parse_target(head: &Bytes, target: &[u8], method: &Method) -> Result<Uri, BadMessage> {
     // A fragment is never sent, and `Uri` would drop it silently.
-    if memchr::memchr(b'#', target.as_bytes()).is_some() {
+    if memchr::memchr(b'#', target).is_some() {
         return Err(BadMessage::malformed("a target has no fragment"));
     }
     // `Uri` accepts octets beyond ASCII, which no URI has; recipients interpret them differently.
     // RFC 3986 §2
-    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if !target.iter().all(u8::is_ascii_graphic) {
         return Err(BadMessage::malformed(
             "the target has octets that no URI has",
         ));
     }
-    let shared = head.slice_ref(target.as_bytes());
+    let shared = head.slice_ref(target);
     let uri = Uri::from_maybe_shared(shared).map_err(|error| {
         if target.len() >= usize::from(u16::MAX) {
             return BadMessage {
@@ -152,23 +158,4 @@ fn is_host_and_port(uri: &Uri) -> bool {
     let has_host = uri.host().is_some_and(|host| !host.is_empty());
     let has_user = (uri.authority()).is_some_and(|authority| authority.as_str().contains('@'));
     has_host && !has_user && uri.port_u16().is_some_and(|port| port != 0)
-}
-
-/// Maps an error, and distinguishes another major version from text that is not a version.
-fn mistake(error: httparse::Error, head: &[u8]) -> BadMessage {
-    if error == httparse::Error::Version {
-        let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
-        let version = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-        if let [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] = version
-            && major.is_ascii_digit()
-            && minor.is_ascii_digit()
-            && *major != b'1'
-        {
-            return BadMessage {
-                kind: BadKind::Version,
-                reason: "the version is not one of HTTP/1",
-            };
-        }
-    }
-    fields::reason(error)
 }

@@ -1,10 +1,11 @@
 //! Heads of responses. RFC 9112 §4
 
-use super::fields::{self, FieldRoom, Framing};
-use super::head::check_lines;
+use super::fields::{self, Framing};
+use super::head::split_first_line;
 use super::{BadMessage, BodyLength, HeadLimits};
+use crate::fields::Fields;
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderValue};
 use http::{Method, StatusCode};
 
 /// The head of a response, and its consequences for the connection.
@@ -13,7 +14,7 @@ pub struct ResponseHead {
     /// After a status below 200, except 101, another response follows.
     pub status: StatusCode,
     /// Every field, in the order of arrival.
-    pub headers: HeaderMap,
+    pub headers: Fields,
     /// The length of the body that follows.
     pub body: BodyLength,
     /// Whether the connection stays open after the response.
@@ -31,23 +32,11 @@ pub fn parse_response(
     head: &Bytes,
     method: &Method,
     limits: HeadLimits,
-    mut headers: HeaderMap,
+    mut headers: Fields,
 ) -> Result<ResponseHead, BadMessage> {
-    check_lines(head)?;
-    let mut room = FieldRoom::default();
-    let mut parsed = httparse::Response::new(&mut []);
-    let status = httparse::ParserConfig::default()
-        .parse_response_with_uninit_headers(&mut parsed, head, room.lend(limits.fields_max))
-        .map_err(fields::reason)?;
-    let (httparse::Status::Complete(_), Some(code), Some(minor)) =
-        (status, parsed.code, parsed.version)
-    else {
-        return Err(BadMessage::malformed("the head is not complete"));
-    };
-    let status = StatusCode::from_u16(code)
-        .map_err(|_| BadMessage::malformed("the status line is not valid"))?;
-    let said = fields::take(head, parsed.headers, &mut headers)?;
-    let is_old = minor == 0;
+    let (line, lines) = split_first_line(head)?;
+    let (is_old, status) = parse_start(line)?;
+    let said = fields::take(lines, limits.fields_max, &mut headers)?;
     if said.chunked && is_old {
         return Err(BadMessage::malformed("HTTP/1.0 has no transfer codings"));
     }
@@ -61,7 +50,9 @@ pub fn parse_response(
     // as the next response.
     let is_doubtful =
         status == StatusCode::NO_CONTENT && (said.chunked || said.length.is_some_and(|it| it > 0));
-    let upgrade = (said.upgrade).then(|| headers.get(header::UPGRADE).cloned());
+    let upgrade = (said.upgrade)
+        .then(|| headers.get(header::UPGRADE).map(HeaderValue::from))
+        .flatten();
     if status == StatusCode::NO_CONTENT {
         // It has no content, so a length is only misleading. RFC 9110 §8.6
         headers.remove(header::CONTENT_LENGTH);
@@ -83,8 +74,25 @@ pub fn parse_response(
             && !is_doubtful
             && !is_tunnel,
         is_tunnel,
-        upgrade: upgrade.flatten(),
+        upgrade,
     })
+}
+
+/// Returns whether the version is HTTP/1.0, and the status. RFC 9112 §4
+fn parse_start(line: &[u8]) -> Result<(bool, StatusCode), BadMessage> {
+    let (is_old, rest) = match line.split_first_chunk() {
+        Some((b"HTTP/1.1 ", rest)) => (false, rest),
+        Some((b"HTTP/1.0 ", rest)) => (true, rest),
+        _ => return Err(BadMessage::VERSION),
+    };
+    let (code, reason) = rest.split_at_checked(3).unwrap_or_default();
+    let is_text = matches!(reason, [] | [b' ', ..])
+        && (reason.iter()).all(|octet| !octet.is_ascii_control() || *octet == b'\t');
+    StatusCode::from_bytes(code)
+        .ok()
+        .filter(|_| is_text)
+        .map(|status| (is_old, status))
+        .ok_or(BadMessage::malformed("the status line is not valid"))
 }
 
 /// Returns the length of the body. RFC 9112 §6.3

@@ -10,9 +10,9 @@ use super::settings::{Ours, Settings};
 use super::stream::{Half, InLine, Owner, Stream, note};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow, WINDOW_FIRST, WINDOW_MAX};
+use crate::fields::Fields;
 use bytes::Bytes;
 use core::task::{Context, Waker};
-use http::HeaderMap;
 use std::collections::VecDeque;
 
 /// The first octets that a client sends. RFC 9113 §3.4
@@ -57,10 +57,10 @@ pub struct Config {
     pub connection_window: u32,
     /// Limits of the peer's heads and trailers.
     pub head: HeadLimits,
-    /// Returns an empty header map.
-    pub lend_headers: fn() -> HeaderMap,
-    /// Takes back a header map that is no longer needed.
-    pub take_headers_back: fn(HeaderMap),
+    /// Returns fields without any, perhaps with space.
+    pub lend_headers: fn() -> Fields,
+    /// Takes back fields that are no longer needed.
+    pub take_headers_back: fn(Fields),
 }
 
 /// The phase of a connection's life.

@@ -214,8 +214,7 @@ impl Connection {
 
     fn trailers(&mut self, key: Key, is_end: bool, octets: &[u8]) -> Result<(), Reason> {
         let id = self.streams[key].id;
-        let headers = (self.config.lend_headers)();
-        let trailers = match decode_trailers(&mut self.decoder, octets, self.config.head, headers) {
+        let trailers = match decode_trailers(&mut self.decoder, octets, self.config.head) {
             Ok(trailers) => trailers,
             Err(bad) => return self.bad(id, bad),
         };

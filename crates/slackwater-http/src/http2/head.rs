@@ -9,8 +9,9 @@
 
 use super::hpack::{Broken, Fault, Field, Kind};
 use crate::content_length;
+use crate::fields::{FieldMap, Fields};
 use bytes::BytesMut;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue, IntoHeaderName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
 use http::{Method, StatusCode, Uri};
 use std::borrow::Cow;
@@ -37,7 +38,7 @@ pub struct RequestHead {
     /// The target. It has no scheme if no `:authority` was sent, because there is no such URI.
     pub uri: Uri,
     /// All fields except pseudo-header fields.
-    pub headers: HeaderMap,
+    pub headers: Fields,
     /// The value of `content-length`.
     pub length: Option<u64>,
 }
@@ -48,7 +49,7 @@ pub struct ResponseHead {
     /// `:status`.
     pub status: StatusCode,
     /// All fields except pseudo-header fields.
-    pub headers: HeaderMap,
+    pub headers: Fields,
     /// The value of `content-length`. After HEAD, or with 304, no body follows even so.
     pub length: Option<u64>,
 }
@@ -86,7 +87,7 @@ pub fn decode_request(
     decoder: &mut Decoder,
     block: &[u8],
     limits: HeadLimits,
-    headers: HeaderMap,
+    headers: Fields,
 ) -> Result<RequestHead, BadHead> {
     let gathered = Gathered::from_block(decoder, block, limits, headers)?;
     if gathered.status.is_some() {
@@ -122,7 +123,7 @@ pub fn decode_response(
     decoder: &mut Decoder,
     block: &[u8],
     limits: HeadLimits,
-    headers: HeaderMap,
+    headers: Fields,
 ) -> Result<ResponseHead, BadHead> {
     let gathered = Gathered::from_block(decoder, block, limits, headers)?;
     if gathered.has_request_part() {
@@ -136,14 +137,13 @@ pub fn decode_response(
     })
 }
 
-/// Decodes trailers. `headers` is empty; it may have capacity from an earlier head.
+/// Decodes trailers.
 pub fn decode_trailers(
     decoder: &mut Decoder,
     block: &[u8],
     limits: HeadLimits,
-    headers: HeaderMap,
 ) -> Result<HeaderMap, BadHead> {
-    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
+    let gathered = Gathered::from_block(decoder, block, limits, HeaderMap::new())?;
     if gathered.status.is_some() || gathered.has_request_part() {
         return Err(BadHead::Malformed("trailers have a pseudo-header field"));
     }
@@ -168,13 +168,13 @@ fn check_abuse(size: usize, limits: HeadLimits) -> Result<(), BadHead> {
 
 /// The combined fields of a block.
 #[derive(Debug, Default)]
-struct Gathered {
+struct Gathered<F> {
     method: Option<Method>,
     scheme: Option<Scheme>,
     authority: Option<Authority>,
     path: Option<PathAndQuery>,
     status: Option<StatusCode>,
-    headers: HeaderMap,
+    headers: F,
     length: Option<u64>,
     /// The size of the fields.
     size: usize,
@@ -184,13 +184,13 @@ struct Gathered {
     fault: Option<Fault>,
 }
 
-impl Gathered {
+impl<F: FieldMap + Default> Gathered<F> {
     /// `headers` is empty.
     fn from_block(
         decoder: &mut Decoder,
         block: &[u8],
         limits: HeadLimits,
-        headers: HeaderMap,
+        headers: F,
     ) -> Result<Self, BadHead> {
         let mut gathered = Self {
             headers,
@@ -219,14 +219,10 @@ impl Gathered {
         // Fields of the table are borrowed: only the parts that are needed are cloned.
         match field {
             Cow::Borrowed(Field::Header(name, value)) => {
-                if self.admits(name, value, limits.fields_max) {
-                    self.append(name, value.clone());
-                }
+                self.append(name, value, limits.fields_max);
             }
             Cow::Owned(Field::Header(name, value)) => {
-                if self.admits(&name, &value, limits.fields_max) {
-                    self.append(name, value);
-                }
+                self.append(&name, &value, limits.fields_max);
             }
             part => match part.into_owned() {
                 Field::Method(method) => self.pseudo(|head| &mut head.method, method),
@@ -252,6 +248,12 @@ impl Gathered {
         }
     }
 
+    fn append(&mut self, name: &HeaderName, value: &HeaderValue, fields_max: usize) {
+        if self.admits(name, value, fields_max) && !self.headers.add(name, value) {
+            self.note(Fault::TooLong);
+        }
+    }
+
     /// Checks a field. Returns whether it goes into the head.
     fn admits(&mut self, name: &HeaderName, value: &HeaderValue, fields_max: usize) -> bool {
         self.count += 1;
@@ -266,12 +268,6 @@ impl Gathered {
             self.note(Fault::TooLong);
         }
         self.fault.is_none()
-    }
-
-    fn append(&mut self, name: impl IntoHeaderName, value: HeaderValue) {
-        if self.headers.try_append(name, value).is_err() {
-            self.note(Fault::TooLong);
-        }
     }
 
     fn note(&mut self, fault: Fault) {
@@ -299,7 +295,7 @@ pub fn encode_request(
     out: &mut BytesMut,
     method: &Method,
     uri: &Uri,
-    headers: &HeaderMap,
+    headers: &Fields,
 ) {
     encoder.encode(Kind::Head, out, |block| {
         block.method(method);
@@ -326,7 +322,7 @@ pub fn encode_response(
     encoder: &mut Encoder,
     out: &mut BytesMut,
     status: StatusCode,
-    headers: &HeaderMap,
+    headers: &Fields,
 ) {
     encoder.encode(Kind::Head, out, |block| {
         block.status(status);

@@ -9,6 +9,7 @@ use super::settings::FRAME_BYTES_FIRST;
 use super::stream::{Answer, Half, InLine, Piece, note};
 use super::streams::Key;
 use super::window::Kept;
+use crate::fields::Fields;
 use bytes::{Bytes, BytesMut};
 use core::task::{Context, Poll};
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -67,7 +68,7 @@ impl Connection {
 
     /// Sends the head of a request. Call it only if [`Self::check`] succeeds and [`Self::has_room`]
     /// is true.
-    pub fn begin(&mut self, method: &Method, uri: &Uri, headers: HeaderMap, is_end: bool) -> Key {
+    pub fn begin(&mut self, method: &Method, uri: &Uri, headers: Fields, is_end: bool) -> Key {
         let id = self.next_ours;
         self.next_ours += 2;
         let mut stream = self.new_stream(id);
@@ -88,7 +89,7 @@ impl Connection {
     }
 
     /// Sends an interim response, if the final one has not been sent and there is room.
-    pub fn send_interim(&mut self, key: Key, status: StatusCode, headers: &HeaderMap) {
+    pub fn send_interim(&mut self, key: Key, status: StatusCode, headers: &Fields) {
         let stream = &self.streams[key];
         let is_awaited = matches!(stream.answer, Answer::None) && !stream.is_closed();
         if is_awaited && self.out.len() < ROOM_BYTES {
@@ -105,7 +106,7 @@ impl Connection {
         &mut self,
         key: Key,
         status: StatusCode,
-        headers: &HeaderMap,
+        headers: &Fields,
         is_end: bool,
     ) -> Result<(), Lost> {
         let stream = &mut self.streams[key];
@@ -453,7 +454,7 @@ impl Connection {
             "only requests are answered"
         );
         self.write_block(id, true, |encoder, text| {
-            encode_response(encoder, text, status, &HeaderMap::new());
+            encode_response(encoder, text, status, &Fields::new());
         });
     }
 }

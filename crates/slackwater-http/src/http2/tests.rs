@@ -12,6 +12,7 @@ use super::frame::{FrameHead, HEAD_BYTES, flag, kind};
 use super::head::HeadLimits;
 use super::settings::FRAME_BYTES_FIRST;
 use super::*;
+use crate::fields::Fields;
 use bytes::{Bytes, BytesMut};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::task::{Context, Poll, Waker};
@@ -69,7 +70,7 @@ impl Peer {
                 bytes_max: 16 << 10,
                 fields_max: 100,
             },
-            lend_headers: HeaderMap::new,
+            lend_headers: Fields::new,
             take_headers_back: drop,
         });
         Self { connection }
@@ -136,18 +137,18 @@ impl Peer {
     fn get(&mut self) -> Key {
         let uri = "http://x/".parse().expect("a URI");
         self.connection
-            .begin(&Method::GET, &uri, HeaderMap::new(), true)
+            .begin(&Method::GET, &uri, Fields::new(), true)
     }
 
     /// Starts a request whose body follows, as a client.
     fn post(&mut self) -> Key {
         let uri = "http://x/".parse().expect("a URI");
         self.connection
-            .begin(&Method::POST, &uri, HeaderMap::new(), false)
+            .begin(&Method::POST, &uri, Fields::new(), false)
     }
 
     fn ok(&mut self, key: Key, is_end: bool) {
-        let headers = HeaderMap::new();
+        let headers = Fields::new();
         let told = self
             .connection
             .respond(key, StatusCode::OK, &headers, is_end);

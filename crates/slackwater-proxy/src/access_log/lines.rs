@@ -9,8 +9,9 @@ use crate::request_record::{
 };
 use core::cell::RefCell;
 use core::time::Duration;
-use http::{HeaderMap, HeaderValue, Version};
+use http::{HeaderValue, Version};
 use slackwater_config::AccessLogSettings;
+use slackwater_http::{Fields, Value};
 use slackwater_tower::response::GrpcStatus;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -42,7 +43,7 @@ impl Lines {
 
 impl Consumer for Lines {
     /// Every request is of interest: whether its line is written is known only at its end.
-    fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
+    fn wants(&self, _headers: &Fields) -> Option<Interest> {
         Some(Interest {
             detail: Detail::Summary,
             mark: 0,
@@ -54,7 +55,7 @@ impl Consumer for Lines {
         if !self.sample.borrow_mut().takes(record.failed(), total) {
             return;
         }
-        let referer = bytes(record.referer.as_ref());
+        let referer = record.referer();
         let request = RequestFacts {
             method: record.method.as_str(),
             path: record.path(),
@@ -62,7 +63,7 @@ impl Consumer for Lines {
             protocol: protocol(record.version),
             host: record.host(),
             referer: referer.map(|referer| shown_referer(referer, self.with_query)),
-            user_agent: bytes(record.user_agent.as_ref()),
+            user_agent: record.user_agent(),
             id: match record.id() {
                 RequestId::InHeader(id) => Id::Given(id.as_bytes()),
                 RequestId::Drawn(digits) => Id::Drawn(digits),
@@ -130,7 +131,7 @@ impl Consumer for Lines {
             first_byte: None,
             total: Duration::ZERO,
             end: Ended::Complete.as_str(),
-            error: bytes(refused.error),
+            error: refused.error.map(Value::as_bytes),
             trace: None,
         });
     }

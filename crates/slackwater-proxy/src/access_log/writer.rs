@@ -216,7 +216,6 @@ mod tests {
     use super::*;
     use crate::request_record::RequestRecorder;
     use crate::request_record::ids::Ids;
-    use http::Request;
     use http::uri::Authority;
     use slackwater_config::RequestIdSettings;
     use std::fs;
@@ -246,7 +245,7 @@ mod tests {
     }
 
     fn record(recorder: &Rc<RequestRecorder>, path: &'static str) {
-        let request = Request::get(path).body(()).expect("a request");
+        let request = http::Request::get(path).body(()).expect("a request").into();
         let client = core::net::IpAddr::from([10, 0, 0, 9]);
         let listener = Authority::from_static("10.0.0.1:80");
         drop(recorder.begin(&request, (None, None), || client, &listener, &Rc::default()));

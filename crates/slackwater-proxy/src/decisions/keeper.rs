@@ -7,8 +7,9 @@ use crate::request_record::{Consumer, Detail, Interest, RequestRecord};
 use crate::sampling::Sampling;
 use core::cell::RefCell;
 use core::time::Duration;
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 use slackwater_config::DecisionSettings;
+use slackwater_http::Fields;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -121,7 +122,7 @@ impl Keeper {
 }
 
 impl Consumer for Keeper {
-    fn wants(&self, headers: &HeaderMap) -> Option<Interest> {
+    fn wants(&self, headers: &Fields) -> Option<Interest> {
         let is_asked = (self.header.as_ref()).is_some_and(|name| headers.contains_key(name));
         let mark = if is_asked {
             ASKED

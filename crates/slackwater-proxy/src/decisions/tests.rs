@@ -14,11 +14,12 @@ use crate::sampling::Sampling;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
-use http::{HeaderName, Request, Response, StatusCode};
+use http::{HeaderName, StatusCode};
 use serde_json::Value;
 use slackwater_config::{DecisionSettings, RequestIdSettings};
 use slackwater_core::policy::{Outcome, PickReason, PooledView};
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds, Rif};
+use slackwater_http::{Request, Response};
 use slackwater_tower::client::PickView;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ pub(super) fn begin(
     recorder: &Rc<RequestRecorder>,
     request: http::request::Builder,
 ) -> RecordHandle {
-    let request = request.body(()).expect("a request");
+    let request = Request::from(request.body(()).expect("a request"));
     let id = recorder.ids().of(request.headers());
     let client = || IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
@@ -97,7 +98,7 @@ fn play(
 ) {
     let record = begin(
         recorder,
-        Request::get("/x?secret=1").header("x-request-id", id),
+        http::Request::get("/x?secret=1").header("x-request-id", id),
     );
     record.route(&service.into(), &Rc::new(Names));
     let mut last = None;
@@ -173,7 +174,7 @@ fn configured_share_of_decisions_is_kept() {
         let ring = roomy();
         let recorder = recorder(&settings(|it| it.sample = share), &ring);
         for _ in 0..20_000 {
-            begin(&recorder, Request::get("/")).end(Ended::Complete);
+            begin(&recorder, http::Request::get("/")).end(Ended::Complete);
         }
         // For one in a hundred, the standard deviation is 14.
         let kept = ring.decisions().len();
@@ -183,7 +184,7 @@ fn configured_share_of_decisions_is_kept() {
 
 #[test]
 fn failed_slow_and_requested_decisions_are_kept_if_configured() {
-    let get = || Request::get("/");
+    let get = || http::Request::get("/");
     let failed = settings(|it| it.failed = Some(true));
     assert!(is_kept(&failed, get(), 500));
     assert!(!is_kept(&failed, get(), 404));
@@ -208,9 +209,9 @@ fn decision_states_why_it_is_kept() {
         it.slower_than = Some(Duration::from_hours(1));
     });
     for (request, status, why) in [
-        (Request::get("/"), 200, "sampled"),
-        (Request::get("/"), 500, "failed"),
-        (Request::get("/").header(ASKS, ""), 500, "asked"),
+        (http::Request::get("/"), 200, "sampled"),
+        (http::Request::get("/"), 500, "failed"),
+        (http::Request::get("/").header(ASKS, ""), 500, "asked"),
     ] {
         let ring = roomy();
         let record = begin(&recorder(&all, &ring), request);
@@ -226,7 +227,7 @@ fn decision_states_why_it_is_kept() {
     }
     let ring = roomy();
     let hasty = settings(|it| it.slower_than = Some(Duration::ZERO));
-    begin(&recorder(&hasty, &ring), Request::get("/")).end(Ended::Complete);
+    begin(&recorder(&hasty, &ring), http::Request::get("/")).end(Ended::Complete);
     let told = serde_json::to_value(&*ring.decisions()[0]).expect("JSON");
     assert_eq!(told["kept"], "slow");
 }
@@ -277,7 +278,7 @@ fn a_request_is_slow_by_the_time_to_its_response_head() {
     let slow = settings(|it| it.slower_than = Some(Duration::from_mins(30)));
     for (is_answered, is_kept) in [(true, false), (false, true)] {
         let ring = roomy();
-        let record = begin(&recorder(&slow, &ring), Request::get("/"));
+        let record = begin(&recorder(&slow, &ring), http::Request::get("/"));
         if is_answered {
             pass_on(&record, FIRST, StatusCode::OK);
         }
@@ -289,7 +290,7 @@ fn a_request_is_slow_by_the_time_to_its_response_head() {
     }
     let all = settings(|it| it.sample = Quantile::ONE);
     let ring = roomy();
-    let record = begin(&recorder(&all, &ring), Request::get("/"));
+    let record = begin(&recorder(&all, &ring), http::Request::get("/"));
     pass_on(&record, FIRST, StatusCode::OK);
     record.goes_on_for(Duration::from_hours(1));
     drop(record);

@@ -18,9 +18,10 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use core::time::Duration;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use prost::Message;
 use slackwater_core::{LoadReport, Rif};
+use slackwater_http::FieldMap;
 use std::collections::BTreeMap;
 
 const ANY: HeaderName = HeaderName::from_static("endpoint-load-metrics");
@@ -57,15 +58,11 @@ type Read = fn(&str) -> Option<OrcaLoadReport>;
 
 /// Removes the report from a response's head or trailers, and returns it. Clients do not receive a
 /// replica's load.
-pub(crate) fn take(headers: &mut HeaderMap) -> Option<OrcaLoadReport> {
-    // Comparing each name is cheaper than three removals.
-    if !(headers.keys()).any(|name| *name == ANY || *name == JSON || *name == BIN) {
-        return None;
-    }
+pub(crate) fn take(headers: &mut impl FieldMap) -> Option<OrcaLoadReport> {
     let forms: [(HeaderName, Read); 3] = [(ANY, read_any), (JSON, read_json), (BIN, read_bin)];
     let mut found = None;
     for (name, read) in forms {
-        if let Some(value) = headers.remove(name) {
+        if let Some(value) = headers.take(&name) {
             let text = HeaderValue::to_str(&value).ok();
             found = found.or_else(|| text.and_then(|text| read(text.trim())));
         }
@@ -208,12 +205,13 @@ fn read_bin(bin: &str) -> Option<OrcaLoadReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slackwater_http::Fields;
 
     /// Returns CPU, rate and errors of a report in this field, in the core's units.
     fn read(name: &'static str, value: &str) -> Option<(u32, u32, Option<u32>)> {
-        let mut headers = HeaderMap::new();
+        let mut headers = Fields::new();
         headers.insert(name, HeaderValue::from_str(value).expect("a value"));
-        headers.insert("other", HeaderValue::from_static("stays"));
+        headers.insert("other", "stays");
         let report = take(&mut headers);
         assert_eq!(headers.len(), 1, "clients do not receive it");
         let report = report?.of_rates()?;

@@ -3,11 +3,11 @@
 use super::{ANY, BASE64, BIN, CAPACITY, COST_SECONDS, JSON, OrcaLoadReport, RIF};
 use base64::Engine as _;
 use core::fmt::Write;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use prost::Message;
 use slackwater_config::{OrcaForm, OrcaReports};
 use slackwater_core::LoadReport;
-use slackwater_http::GRPC_STATUS;
+use slackwater_http::{FieldMap, Fields, GRPC_STATUS, Value};
 
 /// The request field that names the requested form of a report.
 const FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
@@ -18,11 +18,11 @@ pub struct Wanted(OrcaForm);
 
 /// Returns the form of the report that a request gets: the requested one, or the default.
 /// Unless reports are off, removes the request's field, which is for this hop only.
-pub fn wanted(reports: OrcaReports, request: &mut HeaderMap) -> Option<Wanted> {
+pub fn wanted(reports: OrcaReports, request: &mut Fields) -> Option<Wanted> {
     if reports == OrcaReports::Never {
         return None;
     }
-    let asked = request.remove(FORMAT);
+    let asked = request.take(FORMAT);
     let asked = asked.as_ref().and_then(|form| form.to_str().ok());
     let form = asked.and_then(|form| match form.to_ascii_lowercase().as_str() {
         "text" => Some(OrcaForm::Text),
@@ -40,7 +40,7 @@ pub fn wanted(reports: OrcaReports, request: &mut HeaderMap) -> Option<Wanted> {
 impl Wanted {
     /// Writes the report into the head of a response, unless the server has written one itself.
     /// Returns `true` if it belongs in the trailers instead, where gRPC expects it.
-    pub fn write_head(self, response: &mut HeaderMap, report: impl FnOnce() -> LoadReport) -> bool {
+    pub fn write_head(self, response: &mut Fields, report: impl FnOnce() -> LoadReport) -> bool {
         if is_written(response) {
             return false;
         }
@@ -59,21 +59,23 @@ impl Wanted {
 }
 
 /// Writes the report into trailers in gRPC's form, unless the server has written one itself.
-pub fn write_trailers(trailers: &mut HeaderMap, report: &LoadReport) {
+pub fn write_trailers(trailers: &mut impl FieldMap, report: &LoadReport) {
     if !is_written(trailers) {
         let value = BASE64.encode(OrcaLoadReport::of(report).encode_to_vec());
-        trailers.extend(HeaderValue::try_from(value).ok().map(|value| (BIN, value)));
+        if let Ok(value) = HeaderValue::try_from(value) {
+            trailers.set(&BIN, value);
+        }
     }
 }
 
-fn is_written(headers: &HeaderMap) -> bool {
+fn is_written(headers: &impl FieldMap) -> bool {
     [ANY, JSON, BIN]
         .iter()
-        .any(|name| headers.contains_key(name))
+        .any(|name| headers.first(name).is_some())
 }
 
-fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+fn is_grpc(headers: &Fields) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(Value::as_bytes);
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!(text, expected);
         for form in [OrcaForm::Text, OrcaForm::Json, OrcaForm::Bin] {
             let value = write(form, &written);
-            let mut headers = HeaderMap::new();
+            let mut headers = Fields::new();
             headers.insert(ANY, HeaderValue::try_from(&value).expect("a value"));
             let orca = take(&mut headers).expect("a report");
             let read = orca.of_capacity().expect("capacity");
@@ -211,7 +213,7 @@ mod tests {
         );
     }
 
-    fn fields(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+    fn fields(fields: &[(&'static str, &'static str)]) -> Fields {
         let field = |&(name, value): &(&'static str, &'static str)| {
             (
                 HeaderName::from_static(name),
@@ -237,12 +239,9 @@ mod tests {
         let always = OrcaReports::Always(OrcaForm::Bin);
         assert_eq!(wanted(always, "text"), (Some(OrcaForm::Text), true));
         assert_eq!(wanted(always, "xml"), (Some(OrcaForm::Bin), true));
+        assert_eq!(super::wanted(OrcaReports::Asked, &mut Fields::new()), None);
         assert_eq!(
-            super::wanted(OrcaReports::Asked, &mut HeaderMap::new()),
-            None
-        );
-        assert_eq!(
-            super::wanted(always, &mut HeaderMap::new()),
+            super::wanted(always, &mut Fields::new()),
             Some(Wanted(OrcaForm::Bin))
         );
     }
@@ -256,7 +255,14 @@ mod tests {
             (is_for_trailers, head)
         };
         let (later, plain) = head(&[("content-type", "text/plain")]);
-        assert!(!later && plain[&ANY].as_bytes().starts_with(b"TEXT "));
+        assert!(
+            !later
+                && plain
+                    .get(ANY)
+                    .expect("a report")
+                    .as_bytes()
+                    .starts_with(b"TEXT ")
+        );
         let (later, grpc) = head(&[("content-type", "application/grpc+proto")]);
         assert!(later && grpc.len() == 1);
         let (later, only) = head(&[("content-type", "application/grpc"), ("grpc-status", "5")]);
@@ -265,7 +271,7 @@ mod tests {
         assert!(!later && own.len() == 1);
         let mut trailers = fields(&[("endpoint-load-metrics-bin", "AA")]);
         write_trailers(&mut trailers, &report());
-        assert_eq!(trailers[&BIN], "AA");
+        assert_eq!(trailers.get(BIN).expect("its own"), "AA");
         trailers.clear();
         write_trailers(&mut trailers, &report());
         assert!(take(&mut trailers).is_some());

@@ -1,7 +1,8 @@
 //! Records the properties of requests in the streams of the policies that picked for them.
 
 use crate::request_record::{Consumer, Detail, Interest, RequestRecord};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderName;
+use slackwater_http::{Fields, Value};
 use slackwater_recording::Request;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ impl Requests {
 
 impl Consumer for Requests {
     /// Every request is recorded.
-    fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
+    fn wants(&self, _headers: &Fields) -> Option<Interest> {
         Some(Interest {
             detail: Detail::Summary,
             mark: 0,
@@ -43,17 +44,16 @@ impl Consumer for Requests {
 }
 
 fn request(record: &RequestRecord) -> Request {
-    let text = |value: &HeaderValue| {
+    let text = |value: Value<'_>| {
         let bytes = value.as_bytes();
         let kept = bytes.get(..Request::TEXT_MAX).unwrap_or(bytes);
         String::from_utf8_lossy(kept).into_owned()
     };
-    let values = record.values.iter();
     Request {
         method: record.method.as_str().to_owned(),
         status: record.status.map(|status| status.as_u16()),
         bytes_in: (record.upload.as_ref()).map_or(0, |upload| upload.bytes()),
         bytes_out: record.bytes_out,
-        fields: values.map(|value| value.as_ref().map(text)).collect(),
+        fields: record.values().map(|value| value.map(text)).collect(),
     }
 }

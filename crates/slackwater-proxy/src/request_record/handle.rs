@@ -6,12 +6,13 @@ use super::recorder::{Detail, Marks};
 use crate::forward::{Progress, X_SLACKWATER_ERROR};
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderValue, StatusCode};
 use http_body::Body;
 use slackwater_config::ReplicaAddress;
 use slackwater_config::routes::Route;
 use slackwater_core::Instant as CoreInstant;
 use slackwater_core::policy::{Explanation, Outcome};
+use slackwater_http::{Fields, Response};
 use slackwater_telemetry::facts::ResponseClass;
 use slackwater_tower::client::PickView;
 use slackwater_tower::clock::Clock;
@@ -52,8 +53,8 @@ impl Drop for Owner {
         {
             directory.exemplify(record, reference);
         }
-        *over = None;
-        recorder.keep_for_reuse(Rc::clone(&self.0));
+        let fields = over.take().map(|record| record.fields);
+        recorder.keep_for_reuse(Rc::clone(&self.0), fields.unwrap_or_default());
     }
 }
 
@@ -240,7 +241,10 @@ impl RecordHandle {
             record.is_own_failure = stands_for.is_server_error();
             record.grpc_status = GrpcStatus::of(response.headers());
             record.bytes_out = response.body().size_hint().exact().unwrap_or_default();
-            record.error = response.headers().get(X_SLACKWATER_ERROR).cloned();
+            record.error = response
+                .headers()
+                .get(X_SLACKWATER_ERROR)
+                .map(HeaderValue::from);
             record.ended = Some(Ended::Complete);
         });
     }
@@ -342,7 +346,7 @@ pub(crate) struct AttemptHandle(Option<(Owner, usize)>);
 impl AttemptHandle {
     /// Records the address of the attempt and, if the request is traced, adds its span to the
     /// headers.
-    pub(crate) fn mark(&self, address: &ReplicaAddress, headers: &mut HeaderMap) {
+    pub(crate) fn mark(&self, address: &ReplicaAddress, headers: &mut Fields) {
         let Some((Owner(shared), place)) = &self.0 else {
             return;
         };

@@ -8,9 +8,10 @@
 use crate::hex;
 use crate::seed::draw_seed;
 use core::cell::RefCell;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use slackwater_config::RequestIdSettings;
 use slackwater_core::{Draw, SplitMix64};
+use slackwater_http::Fields;
 
 /// Maximum length of an id from a client, in bytes.
 const BYTES_MAX: usize = 128;
@@ -49,28 +50,28 @@ impl Ids {
     }
 
     /// Returns the id of a request with these headers, if ids are configured: its own or a new one.
-    pub(crate) fn of(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+    pub(crate) fn of(&self, headers: &Fields) -> Option<HeaderValue> {
         let name = self.settings.header.as_ref()?;
         let own = headers.get(name).filter(|own| {
-            let is_fit = (1..=BYTES_MAX).contains(&own.len());
+            let is_fit = (1..=BYTES_MAX).contains(&own.as_bytes().len());
             self.settings.accept && is_fit && own.as_bytes().iter().all(u8::is_ascii_graphic)
         });
         match own {
-            Some(own) => Some(own.clone()),
+            Some(own) => Some(own.into()),
             // Hexadecimal digits are always a valid value.
             None => HeaderValue::from_bytes(&self.draw()).ok(),
         }
     }
 
     /// Sets the id in the headers to the replica.
-    pub(crate) fn pass_on(&self, id: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    pub(crate) fn pass_on(&self, id: Option<&HeaderValue>, headers: &mut Fields) {
         if let (Some(name), Some(id)) = (&self.settings.header, id) {
-            headers.insert(name.clone(), id.clone());
+            headers.insert(name, id);
         }
     }
 
     /// Sets the id in the headers to the client, if configured.
-    pub(crate) fn answer(&self, id: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    pub(crate) fn answer(&self, id: Option<&HeaderValue>, headers: &mut Fields) {
         if self.settings.to_client {
             self.pass_on(id, headers);
         }
@@ -99,8 +100,8 @@ mod tests {
         Ids::new(&settings)
     }
 
-    fn headers(id: &str) -> HeaderMap {
-        HeaderMap::from_iter([(
+    fn headers(id: &str) -> Fields {
+        Fields::from_iter([(
             NAME,
             HeaderValue::from_bytes(id.as_bytes()).expect("a value"),
         )])
@@ -120,7 +121,7 @@ mod tests {
             let id = taken.of(&headers(unfit)).expect("an id");
             assert!(is_drawn(&id), "{unfit}: {id:?}");
         }
-        assert!(is_drawn(&taken.of(&HeaderMap::new()).expect("an id")));
+        assert!(is_drawn(&taken.of(&Fields::new()).expect("an id")));
         let stern = ids(|settings| settings.accept = false);
         assert!(is_drawn(&stern.of(&headers("a-1")).expect("an id")));
         let nameless = ids(|settings| settings.header = None);
@@ -132,11 +133,11 @@ mod tests {
         let id = HeaderValue::from_static("a-1");
         let (quiet, open) = (ids(|_| {}), ids(|settings| settings.to_client = true));
         for (ids, is_told) in [(&quiet, false), (&open, true)] {
-            let mut headers = HeaderMap::new();
+            let mut headers = Fields::new();
             ids.answer(Some(&id), &mut headers);
             assert_eq!(headers.contains_key(NAME), is_told);
             ids.pass_on(Some(&id), &mut headers);
-            assert_eq!(headers[NAME], id);
+            assert_eq!(headers.get(NAME).expect("an id"), id);
         }
     }
 

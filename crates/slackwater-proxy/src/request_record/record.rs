@@ -10,8 +10,9 @@ use core::fmt::Debug;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_http::{Fields, Request, Value};
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
 use slackwater_telemetry::facts::ResponseClass;
@@ -113,12 +114,8 @@ pub(crate) struct RequestRecord {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) version: Version,
-    /// The field `Host`, unless the target names the host.
-    host: Option<HeaderValue>,
-    pub(crate) referer: Option<HeaderValue>,
-    pub(crate) user_agent: Option<HeaderValue>,
-    /// The first value of each field that a consumer requests, in the order of its list.
-    pub(crate) values: Box<[Option<HeaderValue>]>,
+    /// The first of each field that is recorded.
+    pub(super) fields: Fields,
     /// Drawn when first needed, unless the request has an id already.
     id: OnceCell<RequestId>,
     pub(crate) service: Option<Rc<str>>,
@@ -180,12 +177,12 @@ impl RequestRecord {
         recorder: &Rc<RequestRecorder>,
         request: &Request<B>,
         (id, traced): (Option<HeaderValue>, Option<Box<Traced>>),
+        mut fields: Fields,
         client: IpAddr,
         listener: &Authority,
         cut: &Rc<Cell<Cut>>,
     ) -> Self {
-        let headers = request.headers();
-        let described = Described::read(headers);
+        recorder.copy_fields(request.headers(), &mut fields);
         Self {
             recorder: Rc::clone(recorder),
             at: SystemTime::now(),
@@ -196,13 +193,7 @@ impl RequestRecord {
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
-            host: match request.uri().authority() {
-                Some(_) => None,
-                None => described.host.cloned(),
-            },
-            referer: described.referer.cloned(),
-            user_agent: described.user_agent.cloned(),
-            values: recorder.values(headers),
+            fields,
             id: id.map_or_else(OnceCell::new, |id| RequestId::InHeader(id).into()),
             service: None,
             directory: None,
@@ -234,10 +225,28 @@ impl RequestRecord {
         }
     }
 
+    fn field(&self, name: HeaderName) -> Option<&[u8]> {
+        self.fields.get(name).map(Value::as_bytes)
+    }
+
+    pub(crate) fn referer(&self) -> Option<&[u8]> {
+        self.field(header::REFERER)
+    }
+
+    pub(crate) fn user_agent(&self) -> Option<&[u8]> {
+        self.field(header::USER_AGENT)
+    }
+
+    /// The first value of each field that a consumer requests, in the order of its list.
+    pub(crate) fn values(&self) -> impl Iterator<Item = Option<Value<'_>>> {
+        let names = self.recorder.fields().iter();
+        names.map(|name| self.fields.get(name))
+    }
+
     /// The requested host: from the target, otherwise from `Host`.
     pub(crate) fn host(&self) -> Option<&[u8]> {
         let of_target = self.uri.authority().map(|it| it.as_str().as_bytes());
-        let host = of_target.or(self.host.as_ref().map(HeaderValue::as_bytes));
+        let host = of_target.or(self.field(header::HOST));
         host.map(without_user)
     }
 
@@ -346,34 +355,6 @@ impl RequestRecord {
             "" => self.uri.authority().map_or("", Authority::as_str),
             path => path,
         }
-    }
-}
-
-/// The first value of each field that every record has.
-#[derive(Default)]
-struct Described<'a> {
-    host: Option<&'a HeaderValue>,
-    referer: Option<&'a HeaderValue>,
-    user_agent: Option<&'a HeaderValue>,
-}
-
-impl<'a> Described<'a> {
-    fn read(headers: &'a HeaderMap) -> Self {
-        let mut read = Self::default();
-        // Comparing each name of a usual head is cheaper than three lookups.
-        for (name, value) in headers {
-            let of_name = if *name == header::HOST {
-                &mut read.host
-            } else if *name == header::USER_AGENT {
-                &mut read.user_agent
-            } else if *name == header::REFERER {
-                &mut read.referer
-            } else {
-                continue;
-            };
-            of_name.get_or_insert(value);
-        }
-        read
     }
 }
 

@@ -9,15 +9,19 @@ use core::cell::{Cell, RefCell};
 use core::fmt::Debug;
 use core::net::IpAddr;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body::Body;
+use slackwater_http::{Fields, Request, Response, Value};
 use std::rc::Rc;
 
 /// Maximum number of consumers.
 pub(super) const CONSUMERS: usize = 3;
 
-/// Most records whose memory is kept, of less than 1 KiB each.
+/// Most records whose memory is kept, of less than 1 KiB each, and their fields.
 const REUSABLE_MAX: usize = 256;
+
+/// Longer fields are not kept.
+const FIELDS_KEPT_BYTES_MAX: usize = 1 << 10;
 
 /// The consumers of a recorder.
 pub(crate) type Consumers = [Option<Box<dyn Consumer>>; CONSUMERS];
@@ -48,7 +52,7 @@ pub(crate) struct Interest {
 pub(crate) trait Consumer: Debug {
     /// Returns the detail that may be needed, judged by the request's headers; `None` if the
     /// consumer needs no record with any outcome.
-    fn wants(&self, headers: &HeaderMap) -> Option<Interest>;
+    fn wants(&self, headers: &Fields) -> Option<Interest>;
 
     /// Fields whose values it needs in records. At most one consumer needs any.
     fn fields(&self) -> &[HeaderName] {
@@ -78,7 +82,7 @@ pub(crate) struct UnreadableRequest<'a> {
     pub(crate) listener: &'a Authority,
     pub(crate) status: StatusCode,
     pub(crate) bytes_out: u64,
-    pub(crate) error: Option<&'a HeaderValue>,
+    pub(crate) error: Option<Value<'a>>,
     pub(crate) id: [u8; 32],
 }
 
@@ -93,7 +97,7 @@ pub(crate) struct RequestRecorder {
     /// `None` if tracing is off.
     tracing: Option<Tracing>,
     /// Memory of records that are over, for the next ones.
-    reusable: RefCell<Vec<Rc<SharedRecord>>>,
+    reusable: RefCell<Vec<(Rc<SharedRecord>, Fields)>>,
 }
 
 /// How requests are traced.
@@ -129,13 +133,19 @@ impl RequestRecorder {
         &self.ids
     }
 
-    /// Returns the request's values of the recorded fields.
-    pub(super) fn values(&self, headers: &HeaderMap) -> Box<[Option<HeaderValue>]> {
-        if self.fields.is_empty() {
-            return Box::default();
+    /// The fields that consumers request.
+    pub(super) fn fields(&self) -> &[HeaderName] {
+        &self.fields
+    }
+
+    /// Copies the first of each field that is recorded.
+    pub(super) fn copy_fields(&self, headers: &Fields, copy: &mut Fields) {
+        let always = [header::HOST, header::REFERER, header::USER_AGENT];
+        for name in always.iter().chain(&self.fields) {
+            if let Some(value) = headers.get(name) {
+                copy.append(name, value);
+            }
         }
-        let values = self.fields.iter().map(|name| headers.get(name).cloned());
-        values.collect()
     }
 
     /// Starts the record of a request; `id` is its id, if it has one. At the end, `cut` states
@@ -157,18 +167,23 @@ impl RequestRecorder {
             }
         }
         most.map_or_else(RecordHandle::default, |detail| {
-            let reused = self.reusable.borrow_mut().pop();
-            let told = (id.cloned(), traced.map(Box::new));
-            let record = || RequestRecord::new(self, request, told, client(), listener, cut);
+            let (reused, fields) = self.reusable.borrow_mut().pop().unzip();
+            let (told, fields) = (
+                (id.cloned(), traced.map(Box::new)),
+                fields.unwrap_or_default(),
+            );
+            let record =
+                || RequestRecord::new(self, request, told, fields, client(), listener, cut);
             RecordHandle::begin(record, (detail, marks), reused)
         })
     }
 
     /// Keeps the memory of a record that is over.
-    pub(super) fn keep_for_reuse(&self, shared: Rc<SharedRecord>) {
+    pub(super) fn keep_for_reuse(&self, shared: Rc<SharedRecord>, mut fields: Fields) {
         let mut reusable = self.reusable.borrow_mut();
-        if reusable.len() < REUSABLE_MAX {
-            reusable.push(shared);
+        if reusable.len() < REUSABLE_MAX && fields.capacity() <= FIELDS_KEPT_BYTES_MAX {
+            fields.clear();
+            reusable.push((shared, fields));
         }
     }
 

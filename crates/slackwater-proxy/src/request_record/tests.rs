@@ -5,11 +5,12 @@ use super::*;
 use core::cell::RefCell;
 use core::net::IpAddr;
 use core::time::Duration;
+use http::StatusCode;
 use http::uri::Authority;
-use http::{HeaderMap, Request, StatusCode};
 use slackwater_config::RequestIdSettings;
 use slackwater_core::ReplicaIds;
 use slackwater_core::policy::{Outcome, PickReason};
+use slackwater_http::Fields;
 use slackwater_tower::client::PickView;
 use slackwater_tower::clock::Clock;
 use std::rc::Rc;
@@ -24,7 +25,7 @@ struct Listener {
 }
 
 impl Consumer for Listener {
-    fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
+    fn wants(&self, _headers: &Fields) -> Option<Interest> {
         self.interest
     }
 
@@ -63,7 +64,7 @@ fn begin(interests: [Option<Interest>; 3]) -> (RecordHandle, Heard) {
     });
     let ids = Ids::new(&RequestIdSettings::default());
     let recorder = RequestRecorder::new(consumers, ids, None);
-    let request = Request::get("/").body(()).expect("a request");
+    let request = http::Request::get("/").body(()).expect("a request").into();
     let client = || IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
     let handle = recorder.begin(&request, (None, None), client, &listener, &Rc::default());
@@ -174,7 +175,7 @@ fn record_ends_with_its_last_handle() {
 struct Times(Rc<RefCell<Vec<[Option<Duration>; 3]>>>);
 
 impl Consumer for Times {
-    fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
+    fn wants(&self, _headers: &Fields) -> Option<Interest> {
         interest(Detail::Summary, 0)
     }
 
@@ -191,7 +192,7 @@ async fn times_on_the_clock_of_the_service_count_from_the_request_head() {
     let consumers = [Some(Box::new(times) as Box<dyn Consumer>), None, None];
     let ids = Ids::new(&RequestIdSettings::default());
     let recorder = RequestRecorder::new(consumers, ids, None);
-    let request = Request::get("/").body(()).expect("a request");
+    let request = http::Request::get("/").body(()).expect("a request").into();
     let client = || IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
     let clock = Clock::new();
@@ -207,7 +208,10 @@ async fn times_on_the_clock_of_the_service_count_from_the_request_head() {
         handle.attempt(first, &"a".into(), (&pick(), at(1)), None);
         tokio::time::advance(ms(100)).await;
         handle.pass_on_at(first, None, at(2));
-        handle.answer(StatusCode::OK, &http::Response::new(String::new()));
+        handle.answer(
+            StatusCode::OK,
+            &slackwater_http::Response::new(String::new()),
+        );
         tokio::time::advance(ms(100)).await;
         handle.end_at(Ended::Complete, at(3));
     }

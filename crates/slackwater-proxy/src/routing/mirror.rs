@@ -12,12 +12,13 @@ use crate::request_record::RecordHandle;
 use crate::service::{DispatchOptions, Service};
 use core::cell::Cell;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Method, Request, Uri};
+use http::{Method, Uri};
 use slackwater_config::Connect;
 use slackwater_config::routes::{Forward, HeaderChanges, Mirror, Rewrite};
 use slackwater_core::Draw;
 use slackwater_core::draw::below;
 use slackwater_core::overload::Priority;
+use slackwater_http::{Fields, Request};
 use slackwater_tower::wire::asks::set_priority;
 use std::rc::Rc;
 
@@ -45,7 +46,7 @@ impl Drop for MirrorPermit {
 struct Copy {
     method: Method,
     uri: Uri,
-    headers: HeaderMap,
+    headers: Fields,
     version: http::Version,
     body: BodyCopy,
 }

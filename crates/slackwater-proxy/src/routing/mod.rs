@@ -15,7 +15,7 @@ use crate::service::{Attempt, DispatchOptions, Service};
 use bytes::Bytes;
 use core::cell::RefCell;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{Method, StatusCode};
 use mirror::Mirrors;
 
 pub(crate) use counts::{ListenerCounts, UnroutedCounts};
@@ -25,6 +25,7 @@ use slackwater_config::routes::{
 };
 use slackwater_config::{Connect, ReplicaProtocol};
 use slackwater_core::SplitMix64;
+use slackwater_http::{Fields, Request};
 use slackwater_tower::wire::asks::time_left;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -178,7 +179,7 @@ impl Handler for Routing {
         let ids = self.recorder.ids();
         let id = ids.of(request.headers());
         let traced = self.recorder.tracer().and_then(|tracer| {
-            let scheme = |headers: &HeaderMap| origin.client_scheme(headers);
+            let scheme = |headers: &Fields| origin.client_scheme(headers);
             tracer.begin(request.headers_mut(), scheme)
         });
         let client = || origin.client(request.headers());
@@ -198,7 +199,7 @@ impl Handler for Routing {
 
     fn unreadable(&self, answer: &Answer, origin: &Origin) {
         self.unreadable.add_one(answer.status());
-        let client = origin.client(&HeaderMap::new());
+        let client = origin.client(&Fields::new());
         self.recorder.refused(answer, client, origin.local());
         tracing::debug!(%client, status = answer.status().as_u16(), "unreadable request rejected");
     }

@@ -8,10 +8,11 @@
 use crate::forward::{Origin, RequestBody, is_grpc_call};
 use bytes::Bytes;
 use core::net::IpAddr;
-use http::header::{COOKIE, HOST, HeaderMap};
-use http::{HeaderName, HeaderValue, Request};
+use http::HeaderName;
+use http::header::{COOKIE, HOST};
 use slackwater_config::{KeyRouting, KeySource, ProbeHint, ServiceConfig};
 use slackwater_core::key::{KeyHash, KeyHasher};
+use slackwater_http::{Fields, Request, Value};
 use slackwater_tower::wire::HINT_BYTES_MAX;
 use slackwater_tower::wire::headers::{HINT, write_hint};
 
@@ -89,7 +90,7 @@ impl KeyRule {
 
     /// Puts the hint of a request's probes into its head, for a replica that notes what it has
     /// answered. A client's own hint is removed: it is not what the probes carried.
-    pub(crate) fn pass_on(&self, key: Option<&RequestKey>, headers: &mut HeaderMap) {
+    pub(crate) fn pass_on(&self, key: Option<&RequestKey>, headers: &mut Fields) {
         if self.hint == ProbeHint::None {
             remove_forged(headers);
             return;
@@ -103,11 +104,8 @@ impl KeyRule {
 
 /// Removes a client's own hint, where requests have none: replicas would take it for that of their
 /// probes.
-pub(crate) fn remove_forged(headers: &mut HeaderMap) {
-    // Comparing each name is cheaper than a lookup.
-    if headers.keys().any(|name| *name == HINT) {
-        headers.remove(HINT);
-    }
+pub(crate) fn remove_forged(headers: &mut Fields) {
+    headers.remove(HINT);
 }
 
 /// Finds the value of a source, unless that is the client's address.
@@ -126,15 +124,15 @@ fn find<'r>(source: &KeySource, request: &'r Request<RequestBody>) -> Option<&'r
 }
 
 fn present<'r>(request: &'r Request<RequestBody>, name: &HeaderName) -> Option<&'r [u8]> {
-    let field = request.headers().get(name).map(HeaderValue::as_bytes);
+    let field = request.headers().get(name).map(Value::as_bytes);
     // Clients of HTTP/2 name the host in `:authority` only. RFC 9113 §8.3.1
     let target = || request.uri().authority().filter(|_| *name == HOST);
     field.or_else(|| target().map(|host| host.as_str().as_bytes()))
 }
 
 /// Returns the value of the first cookie of that name.
-pub(crate) fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h [u8]> {
-    let fields = headers.get_all(COOKIE).iter();
+pub(crate) fn cookie<'h>(headers: &'h Fields, name: &str) -> Option<&'h [u8]> {
+    let fields = headers.get_all(COOKIE);
     let mut pairs = fields.flat_map(|field| field.as_bytes().split(|&byte| byte == b';'));
     pairs.find_map(|pair| value_of(pair.trim_ascii(), name))
 }

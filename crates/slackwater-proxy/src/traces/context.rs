@@ -4,7 +4,8 @@
 //! no id of zeros, no version ff. From a later version, the known prefix is used.
 
 use core::num::{NonZeroU64, NonZeroU128};
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
+use slackwater_http::Fields;
 use slackwater_telemetry::trace::{SpanId, TraceId};
 
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -44,8 +45,8 @@ pub(super) struct SpanContext {
 
 impl SpanContext {
     /// Reads the context from a request's fields; `None` if there is no valid one.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        let mut fields = headers.get_all(TRACEPARENT).iter();
+    pub(super) fn of(headers: &Fields) -> Option<Self> {
+        let mut fields = headers.get_all(TRACEPARENT);
         let only = fields.next()?;
         // With two parents, neither is valid.
         if fields.next().is_some() {
@@ -80,7 +81,7 @@ impl SpanContext {
     }
 
     /// Sets this span as the sender in a request's fields.
-    pub(super) fn mark(self, headers: &mut HeaderMap) {
+    pub(super) fn mark(self, headers: &mut Fields) {
         // Its 55 characters are all allowed in a field.
         if let Some(value) = self.to_value() {
             headers.insert(TRACEPARENT, value);
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn repeated_traceparent_field_is_ignored() {
-        let mut headers = HeaderMap::new();
+        let mut headers = Fields::new();
         assert_eq!(SpanContext::of(&headers), None);
         headers.append(TRACEPARENT, HeaderValue::from_static(VALID));
         assert_eq!(SpanContext::of(&headers), parsed(VALID));

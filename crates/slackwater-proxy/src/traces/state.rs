@@ -4,7 +4,8 @@
 //! invalid list is not forwarded, and one that is longer than every recipient must accept is
 //! shortened as the recommendation specifies.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
+use slackwater_http::Fields;
 
 pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
@@ -20,7 +21,7 @@ const KEY_MAX: usize = 256;
 const VALUE_MAX: usize = 256;
 
 /// Combines all of a request's fields into one; `None` if there is none, or if the list is invalid.
-pub(super) fn combined(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(super) fn combined(headers: &Fields) -> Option<HeaderValue> {
     let mut members: Vec<&str> = Vec::new();
     for field in headers.get_all(TRACESTATE) {
         let field = core::str::from_utf8(field.as_bytes()).ok()?;
@@ -79,9 +80,9 @@ mod tests {
     use super::*;
 
     fn of(fields: &[&str]) -> Option<String> {
-        let mut headers = HeaderMap::new();
+        let mut headers = Fields::new();
         for field in fields {
-            headers.append(TRACESTATE, field.parse().expect("a value"));
+            headers.append(TRACESTATE, HeaderValue::from_str(field).expect("a value"));
         }
         combined(&headers).map(|value| value.to_str().expect("text").to_owned())
     }
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(of(&[&bounds]).as_deref(), Some(&*bounds));
         let bounds = format!("a={}", long(256));
         assert_eq!(of(&[&bounds]).as_deref(), Some(&*bounds));
-        let mut headers = HeaderMap::new();
+        let mut headers = Fields::new();
         headers.append(
             TRACESTATE,
             HeaderValue::from_bytes(b"a=\xc3\xa4").expect("a value"),

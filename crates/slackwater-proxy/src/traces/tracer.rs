@@ -12,9 +12,10 @@ use crate::sampling::Sampling;
 use crate::seed::draw_seed;
 use core::cell::{Cell, RefCell};
 use core::num::{NonZeroU64, NonZeroU128};
-use http::header::{HeaderMap, HeaderValue};
+use http::header::HeaderValue;
 use slackwater_config::{ParentRule, TracingSettings};
 use slackwater_core::{Draw, SplitMix64};
+use slackwater_http::Fields;
 use slackwater_telemetry::trace::{SpanId, TraceId};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -93,8 +94,8 @@ impl Tracer {
     /// recipients that are not one of its attempts, such as a mirror.
     pub(crate) fn begin(
         self: &Rc<Self>,
-        headers: &mut HeaderMap,
-        scheme: impl FnOnce(&HeaderMap) -> &'static str,
+        headers: &mut Fields,
+        scheme: impl FnOnce(&Fields) -> &'static str,
     ) -> Option<Traced> {
         let parent = match self.parent.get() {
             ParentRule::Follow => SpanContext::of(headers),
@@ -127,10 +128,10 @@ impl Tracer {
         let scheme = scheme(headers);
         // Without a valid parent, the state is meaningless.
         let state = parent.and_then(|_| combined(headers));
-        match &state {
-            Some(state) => headers.insert(TRACESTATE, state.clone()),
-            None => headers.remove(TRACESTATE),
-        };
+        headers.remove(TRACESTATE);
+        if let Some(state) = &state {
+            headers.append(TRACESTATE, state);
+        }
         own.mark(headers);
         Some(Traced {
             tracer: Rc::clone(self),
@@ -156,7 +157,7 @@ impl Traced {
     }
 
     /// Starts the span of another attempt, and sets it as the sender in these fields.
-    pub(crate) fn begin_attempt(&self, headers: &mut HeaderMap) -> SpanId {
+    pub(crate) fn begin_attempt(&self, headers: &mut Fields) -> SpanId {
         let span = self.tracer.draws.borrow_mut().span();
         self.context(span).mark(headers);
         span
@@ -221,8 +222,8 @@ mod tests {
         })
     }
 
-    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
+    fn headers(fields: &[(&'static str, &'static str)]) -> Fields {
+        let mut headers = Fields::new();
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }
@@ -248,21 +249,21 @@ mod tests {
             (server.trace_state.as_str(), server.flags),
             ("a=1,b=2", 0x301)
         );
-        let state: Vec<_> = fields.get_all("tracestate").iter().collect();
+        let state: Vec<_> = fields.get_all("tracestate").collect();
         assert_eq!(state, ["a=1,b=2"]);
         // A recipient that is not an attempt gets the request's own span.
         let sent_by = |span: SpanId| format!("{}{span}-01", &PARENT[..36]);
         let own = begun.sampled.own.span;
         assert_eq!(own.0.get().to_be_bytes(), *server.span_id);
-        assert_eq!(fields["traceparent"], sent_by(own));
-        assert_ne!(fields["traceparent"], PARENT);
+        assert_eq!(fields.get("traceparent").expect("a parent"), sent_by(own));
+        assert_ne!(fields.get("traceparent").expect("a parent"), PARENT);
 
         let mut before = own;
         for _ in 0..2 {
             let span = begun.begin_attempt(&mut fields);
             assert_ne!(span, before);
             before = span;
-            let sent: Vec<_> = fields.get_all("traceparent").iter().collect();
+            let sent: Vec<_> = fields.get_all("traceparent").collect();
             assert_eq!(sent, [&*sent_by(span)]);
             let attempt = begun.attempt_span(span);
             assert_eq!(attempt.span_id, span.0.get().to_be_bytes());
@@ -308,8 +309,12 @@ mod tests {
             assert_eq!((server.flags, &*server.trace_state), (0x103, ""));
             assert!(server.parent_span_id.is_empty());
             assert!(!fields.contains_key("tracestate"));
-            assert_eq!(fields.get_all("traceparent").iter().count(), 1);
-            let sent = fields["traceparent"].to_str().expect("text");
+            assert_eq!(fields.get_all("traceparent").count(), 1);
+            let sent = fields
+                .get("traceparent")
+                .expect("a parent")
+                .to_str()
+                .expect("text");
             assert!(
                 sent.ends_with("-03") && sent[3..35] != PARENT[3..35],
                 "{sent}"
@@ -338,7 +343,7 @@ mod tests {
     fn requests_without_a_parent_are_sampled_by_the_share() {
         let tracer = tracer(ParentRule::Follow, 10_000);
         let count = (0..100_000)
-            .filter(|_| tracer.begin(&mut HeaderMap::new(), |_| "http").is_some())
+            .filter(|_| tracer.begin(&mut Fields::new(), |_| "http").is_some())
             .count();
         // The standard deviation of the count is 31.
         assert!((800..1_200).contains(&count), "{count}");
@@ -365,11 +370,11 @@ mod tests {
         let tracer = tracer(ParentRule::Follow, 1_000_000);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..10_000 {
-            let begun = tracer.begin(&mut HeaderMap::new(), |_| "http");
+            let begun = tracer.begin(&mut Fields::new(), |_| "http");
             let begun = begun.expect("sampled");
             assert!(seen.insert(begun.trace().to_string()));
             assert!(seen.insert(begun.sampled.own.span.to_string()));
-            let attempt = begun.begin_attempt(&mut HeaderMap::new());
+            let attempt = begun.begin_attempt(&mut Fields::new());
             assert!(seen.insert(attempt.to_string()));
         }
     }

@@ -1,9 +1,10 @@
 //! How a query ended, according to its response.
 
 use crate::response::{head_outcome, trailers_outcome};
-use http::{HeaderMap, Response};
+use http::StatusCode;
 use slackwater_core::policy::Outcome;
 use slackwater_core::tracker::End;
+use slackwater_http::FieldMap;
 
 /// Returns how a query ends according to its response's head. It failed at a status of 500 or more,
 /// or a gRPC status that blames the server: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`,
@@ -12,12 +13,12 @@ use slackwater_core::tracker::End;
 /// cancelled, and its latency is no sample. Use it with
 /// [`QueryInFlight::head_ready`](super::QueryInFlight::head_ready). [`LoadLayer`](super::LoadLayer)
 /// applies it itself, also to a body's trailers.
-pub fn end_by_head<B>(response: &Response<B>) -> End {
-    end_of(head_outcome(response.status(), response.headers()))
+pub fn end_by_head(status: StatusCode, headers: &impl FieldMap) -> End {
+    end_of(head_outcome(status, headers))
 }
 
 /// As [`end_by_head`], for trailers.
-pub fn end_by_trailers(trailers: &HeaderMap) -> End {
+pub fn end_by_trailers(trailers: &impl FieldMap) -> End {
     end_of(trailers_outcome(trailers, Outcome::Success))
 }
 

@@ -14,11 +14,12 @@ use crate::wire::{PROBE_PATH, ProbeKey, headers, signed};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use http::header::{CACHE_CONTROL, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use slackwater_core::overload::Shed;
 use slackwater_core::tracker::End;
+use slackwater_http::FieldMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tower_layer::Layer;
@@ -139,7 +140,7 @@ impl<S> LoadService<S> {
         path == Some(request.uri().path()) && request.method() == Method::GET
     }
 
-    fn answer<B: Body>(&self, probe: &HeaderMap) -> Response<TrackedBody<B>> {
+    fn answer<B: Body>(&self, probe: &impl FieldMap) -> Response<TrackedBody<B>> {
         respond_http(&self.load, probe, self.probe_key.as_ref()).map(|()| TrackedBody::empty())
     }
 }
@@ -148,7 +149,7 @@ impl<S> LoadService<S> {
 /// key, only probes signed with it are answered, by a signed report; others get status 403. For
 /// servers that are not tower services; [`LoadLayer`] calls it for those that are. The body is
 /// empty.
-pub fn respond_http(load: &Load, probe: &HeaderMap, key: Option<&ProbeKey>) -> Response<()> {
+pub fn respond_http(load: &Load, probe: &impl FieldMap, key: Option<&ProbeKey>) -> Response<()> {
     let counts = &load.live_counts().probes;
     let mut response = Response::new(());
     match report(load, probe, key, response.headers_mut()) {
@@ -166,9 +167,9 @@ pub fn respond_http(load: &Load, probe: &HeaderMap, key: Option<&ProbeKey>) -> R
 /// Writes a report into `answer`, signed if there is a key, or returns the status that refuses it.
 fn report(
     load: &Load,
-    probe: &HeaderMap,
+    probe: &impl FieldMap,
     key: Option<&ProbeKey>,
-    answer: &mut HeaderMap,
+    answer: &mut impl FieldMap,
 ) -> Result<(), StatusCode> {
     let signing = match key {
         Some(key) => {
@@ -307,7 +308,7 @@ fn track<RB: Body>(
         return response.map(TrackedBody::untracked);
     }
     let status = response.status();
-    query.head_ready(end_by_head(&response));
+    query.head_ready(end_by_head(response.status(), response.headers()));
     if reports {
         write_load(query.carried_load(), response.headers_mut());
     }

@@ -7,8 +7,9 @@
 
 use crate::response::is_grpc;
 use core::time::Duration;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use slackwater_core::overload::Priority;
+use slackwater_http::{FieldMap, Value};
 
 /// The milliseconds that a request has left: a whole number of up to 12 digits. 0 means none.
 pub const TIMEOUT_MS: HeaderName = HeaderName::from_static("x-slackwater-timeout-ms");
@@ -30,26 +31,24 @@ const GRPC_UNITS: [(u8, u64); 6] = [
 ];
 
 /// Returns the priority in these headers; [`Priority::Interactive`] if there is none.
-pub fn priority(headers: &HeaderMap) -> Priority {
-    let said = headers.get(PRIORITY).and_then(|value| value.to_str().ok());
+pub fn priority(headers: &impl FieldMap) -> Priority {
+    let said = headers
+        .first(&PRIORITY)
+        .and_then(|value| value.to_str().ok());
     said.and_then(Priority::named).unwrap_or_default()
 }
 
 /// Sets the priority of a request, replacing the one in its headers.
-pub fn set_priority(headers: &mut HeaderMap, priority: Priority) {
+pub fn set_priority(headers: &mut impl FieldMap, priority: Priority) {
     let name = HeaderValue::from_static(priority.name());
-    headers.insert(PRIORITY, name);
+    headers.set(&PRIORITY, name);
 }
 
 /// Returns the time that a request with these headers has left: the smaller value, if there are
 /// two.
-pub fn time_left(headers: &HeaderMap) -> Option<Duration> {
-    // Comparing each name is cheaper than two lookups.
-    if !(headers.keys()).any(|name| *name == TIMEOUT_MS || *name == GRPC_TIMEOUT) {
-        return None;
-    }
-    let own = headers.get(TIMEOUT_MS).and_then(parse_ms);
-    let grpc = headers.get(GRPC_TIMEOUT).and_then(parse_grpc);
+pub fn time_left(headers: &impl FieldMap) -> Option<Duration> {
+    let own = headers.first(&TIMEOUT_MS).and_then(parse_ms);
+    let grpc = headers.first(&GRPC_TIMEOUT).and_then(parse_grpc);
     match (own, grpc) {
         (Some(own), Some(grpc)) => Some(own.min(grpc)),
         (own, grpc) => own.or(grpc),
@@ -58,32 +57,32 @@ pub fn time_left(headers: &HeaderMap) -> Option<Duration> {
 
 /// Sets the time that a request has left, replacing the one in its headers: in `grpc-timeout` if it
 /// has that or is a gRPC call, otherwise in [`TIMEOUT_MS`].
-pub fn set_time_left(headers: &mut HeaderMap, left: Duration) {
-    if is_grpc(headers) || headers.contains_key(GRPC_TIMEOUT) {
-        headers.remove(TIMEOUT_MS);
+pub fn set_time_left(headers: &mut impl FieldMap, left: Duration) {
+    if is_grpc(headers) || headers.first(&GRPC_TIMEOUT).is_some() {
+        headers.take(&TIMEOUT_MS);
         if let Some(value) = write_grpc(left) {
-            headers.insert(GRPC_TIMEOUT, value);
+            headers.set(&GRPC_TIMEOUT, value);
         }
     } else {
         let ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         let most = 10_u64.pow(u32::try_from(DIGITS_MAX).unwrap_or(0)) - 1;
-        headers.insert(TIMEOUT_MS, HeaderValue::from(ms.min(most)));
+        headers.set(&TIMEOUT_MS, HeaderValue::from(ms.min(most)));
     }
 }
 
 /// Subtracts the time that a request has waited from the time that its headers say is left. Does
 /// nothing if they have none.
-pub fn take_time(headers: &mut HeaderMap, waited: Duration) {
+pub fn take_time(headers: &mut impl FieldMap, waited: Duration) {
     if let Some(left) = time_left(headers) {
         set_time_left(headers, left.saturating_sub(waited));
     }
 }
 
-fn parse_ms(value: &HeaderValue) -> Option<Duration> {
+fn parse_ms(value: Value<'_>) -> Option<Duration> {
     digits(value.as_bytes(), DIGITS_MAX).map(Duration::from_millis)
 }
 
-fn parse_grpc(value: &HeaderValue) -> Option<Duration> {
+fn parse_grpc(value: Value<'_>) -> Option<Duration> {
     let (unit, number) = value.as_bytes().split_last()?;
     let (_, unit_ns) = GRPC_UNITS.iter().find(|(name, _)| name == unit)?;
     let number = digits(number, GRPC_DIGITS_MAX)?;
@@ -111,6 +110,7 @@ fn digits(text: &[u8], most: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
 
     fn headers(fields: &[(HeaderName, &'static str)]) -> HeaderMap {
         let field = |(name, value): &(HeaderName, &'static str)| {

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use core::cell::RefCell;
 use core::fmt::Write;
 use core::time::Duration;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use slackwater_core::{LoadReport, Rif};
+use slackwater_http::FieldMap;
 use std::sync::Arc;
 
 /// RIF, capacity in thousandths of a request in flight, and cost in nanoseconds: `3;4500;2000`. The
@@ -136,25 +137,19 @@ impl CarriedLoad {
 
 /// Puts the header for `report`, as encoded by [`CarriedField`], into `headers`, replacing any that
 /// is there.
-pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
+pub fn write_carried_report(report: &LoadReport, headers: &mut impl FieldMap) {
     write_load(CarriedLoad::of(report), headers);
 }
 
-pub(crate) fn write_load(said: CarriedLoad, headers: &mut HeaderMap) {
-    headers.insert(LOAD, said.with_field(|field| field.value().clone()));
+pub(crate) fn write_load(said: CarriedLoad, headers: &mut impl FieldMap) {
+    headers.set(&LOAD, said.with_field(|field| field.value().clone()));
 }
 
 /// Removes the load header from a response's `headers`, so that it goes no further. Returns `None`
 /// if there is none, and an error if it is invalid; it is removed all the same.
-pub fn take_carried_report(headers: &mut HeaderMap) -> Option<Result<LoadReport, BadLoad>> {
-    // Comparing each name is cheaper than a removal.
-    if !headers.keys().any(|name| *name == LOAD) {
-        return None;
-    }
-    let before = headers.len();
-    let value = headers.remove(LOAD)?;
-    // All headers of that name are removed now.
-    let is_one = before - headers.len() == 1;
+pub fn take_carried_report(headers: &mut impl FieldMap) -> Option<Result<LoadReport, BadLoad>> {
+    let is_one = headers.all(&LOAD).take(2).count() == 1;
+    let value = headers.take(&LOAD)?;
     let read = read(value.as_bytes()).filter(|_| is_one);
     Some(read.ok_or(BadLoad))
 }
@@ -193,6 +188,7 @@ pub struct BadLoad;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
 
     fn report(rif: u32, capacity_millirif: Option<u32>, cost_ns: Option<u64>) -> LoadReport {
         let mut report = LoadReport::new(Rif::new(rif), None);

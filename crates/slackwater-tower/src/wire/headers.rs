@@ -8,8 +8,9 @@
 use super::{HINT_BYTES_MAX, HintTooLong, hex};
 use core::fmt;
 use core::time::Duration;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use slackwater_core::{LoadReport, LoadScale, Rif};
+use slackwater_http::FieldMap;
 
 /// Requests in flight, 0 to 2^32 − 1. The only header that every report must have.
 pub const RIF: HeaderName = HeaderName::from_static("x-prequal-rif");
@@ -51,7 +52,7 @@ pub(super) static OF_REPORT: [HeaderName; 10] = [
 
 /// Puts `report` into `headers`, replacing any report there. Durations beyond 2^64 − 1 µs, or ns
 /// for the cost, are written as 2^64 − 1.
-pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
+pub fn write_report(report: &LoadReport, headers: &mut impl FieldMap) {
     let scale = report.load_scale;
     let fields = [
         (RIF, Some(report.rif.count().into())),
@@ -72,7 +73,7 @@ pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
         (COST_NS, report.cost.map(|span| wide(span.as_nanos()))),
     ];
     for (name, value) in fields {
-        set(headers, name, value);
+        set(headers, &name, value);
     }
 }
 
@@ -80,15 +81,15 @@ fn wide(span: u128) -> u64 {
     u64::try_from(span).unwrap_or(u64::MAX)
 }
 
-fn set(headers: &mut HeaderMap, name: HeaderName, value: Option<u64>) {
+fn set(headers: &mut impl FieldMap, name: &HeaderName, value: Option<u64>) {
     match value {
-        Some(value) => headers.insert(name, HeaderValue::from(value)),
-        None => headers.remove(name),
-    };
+        Some(value) => headers.set(name, HeaderValue::from(value)),
+        None => drop(headers.take(name)),
+    }
 }
 
 /// Reads the report in `headers`.
-pub fn read_report(headers: &HeaderMap) -> Result<LoadReport, BadReport> {
+pub fn read_report(headers: &impl FieldMap) -> Result<LoadReport, BadReport> {
     let number = |header: &HeaderName, max| number(headers, header, max);
     let narrow = |header: &HeaderName| -> Result<Option<u32>, BadReport> {
         let value = number(header, u32::MAX.into())?;
@@ -113,23 +114,24 @@ pub fn read_report(headers: &HeaderMap) -> Result<LoadReport, BadReport> {
 }
 
 /// Puts `hint` into `headers`, replacing any hint there. An empty hint only removes it.
-pub fn write_hint(hint: &[u8], headers: &mut HeaderMap) -> Result<(), HintTooLong> {
+pub fn write_hint(hint: &[u8], headers: &mut impl FieldMap) -> Result<(), HintTooLong> {
     let bytes = hint.len();
     if bytes > HINT_BYTES_MAX {
         return Err(HintTooLong { bytes });
     }
-    headers.remove(HINT);
+    headers.take(&HINT);
     // Hexadecimal digits always make a header value.
     if let (false, Ok(value)) = (hint.is_empty(), HeaderValue::try_from(hex::encode(hint))) {
-        headers.insert(HINT, value);
+        headers.set(&HINT, value);
     }
     Ok(())
 }
 
 /// Reads the hint in `headers`: empty if there is none.
-pub fn read_hint(headers: &HeaderMap) -> Result<Hint, BadHint> {
+pub fn read_hint(headers: &impl FieldMap) -> Result<Hint, BadHint> {
     let mut hint = Hint::default();
-    let mut values = headers.get_all(HINT).iter();
+    let name = HINT;
+    let mut values = headers.all(&name);
     if let Some(value) = values.next() {
         hint.length = hex::decode(value.as_bytes(), &mut hint.bytes).ok_or(BadHint)?;
     }
@@ -199,8 +201,12 @@ pub enum BadReport {
 pub struct BadHint;
 
 /// Reads the header as a number from 0 to `max`; `None` if it is absent.
-fn number(headers: &HeaderMap, header: &HeaderName, max: u64) -> Result<Option<u64>, BadReport> {
-    let mut values = headers.get_all(header).iter();
+fn number(
+    headers: &impl FieldMap,
+    header: &HeaderName,
+    max: u64,
+) -> Result<Option<u64>, BadReport> {
+    let mut values = headers.all(header);
     let Some(value) = values.next() else {
         return Ok(None);
     };

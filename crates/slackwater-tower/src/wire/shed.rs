@@ -6,8 +6,9 @@
 
 use crate::response::is_grpc;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use slackwater_core::overload::Shed;
+use slackwater_http::FieldMap;
 
 /// The reason for an answer that does not come from the application, in one word.
 pub const ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
@@ -27,8 +28,10 @@ pub const fn mark(shed: Shed) -> &'static str {
 }
 
 /// The reason for a value of [`ERROR`]; `None` if it is none of these.
-pub fn marked(value: &HeaderValue) -> Option<Shed> {
-    Shed::ALL.into_iter().find(|shed| value == mark(*shed))
+pub fn marked(value: &[u8]) -> Option<Shed> {
+    Shed::ALL
+        .into_iter()
+        .find(|shed| value == mark(*shed).as_bytes())
 }
 
 /// The gRPC status for a reason.
@@ -40,7 +43,7 @@ pub const fn grpc_status(shed: Shed) -> &'static str {
 }
 
 /// Makes the answer, without a body, to a request with these headers.
-pub fn shed_response(shed: Shed, request: &HeaderMap) -> Response<()> {
+pub fn shed_response(shed: Shed, request: &impl FieldMap) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.insert(ERROR, HeaderValue::from_static(mark(shed)));
@@ -60,6 +63,7 @@ pub fn shed_response(shed: Shed, request: &HeaderMap) -> Response<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
 
     #[test]
     fn each_shed_reason_round_trips() {
@@ -67,10 +71,10 @@ mod tests {
             let response = shed_response(shed, &HeaderMap::new());
             assert_eq!(response.status(), 503);
             assert_eq!(response.headers()[header::RETRY_AFTER], "1");
-            assert_eq!(marked(&response.headers()[ERROR]), Some(shed));
+            assert_eq!(marked(response.headers()[ERROR].as_bytes()), Some(shed));
             assert_eq!(response.extensions().get(), Some(&shed));
         }
-        assert_eq!(marked(&HeaderValue::from_static("shed")), None);
+        assert_eq!(marked(b"shed"), None);
     }
 
     #[test]

@@ -10,7 +10,8 @@
 use super::key::TAG_BYTES;
 use super::{ProbeKey, headers, hex};
 use core::time::Duration;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
+use slackwater_http::{FieldMap, Value};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Header of a request: its time, a nonce, and the tag of both and of the hint.
@@ -55,13 +56,13 @@ pub fn sign_probe(
     key: &ProbeKey,
     at: SystemTime,
     nonce: u64,
-    headers: &mut HeaderMap,
+    headers: &mut impl FieldMap,
 ) -> Challenge {
     let challenge = Challenge(format!("{}.{nonce:016x}", seconds(at)));
     let tag = hex::encode(&key.tag(&challenge.probe_text(headers)));
     // Digits and points always make a header value.
     if let Ok(value) = HeaderValue::try_from(format!("{}.{tag}", challenge.0)) {
-        headers.insert(PROBE_AUTH, value);
+        headers.set(&PROBE_AUTH, value);
     }
     challenge
 }
@@ -75,9 +76,10 @@ pub fn sign_probe(
 pub fn check_probe(
     key: &ProbeKey,
     now: SystemTime,
-    headers: &HeaderMap,
+    headers: &impl FieldMap,
 ) -> Result<Challenge, BadAuth> {
-    let text = single(headers, &PROBE_AUTH)?.to_str();
+    let name = PROBE_AUTH;
+    let text = single(headers, &name)?.to_str();
     let text = text.map_err(|_| BadAuth::Malformed)?;
     let (challenge, tag) = text.rsplit_once('.').ok_or(BadAuth::Malformed)?;
     let (time, nonce) = challenge.split_once('.').ok_or(BadAuth::Malformed)?;
@@ -99,10 +101,10 @@ pub fn check_probe(
 }
 
 /// Signs an answer that is otherwise complete.
-pub fn sign_report(key: &ProbeKey, challenge: &Challenge, headers: &mut HeaderMap) {
+pub fn sign_report(key: &ProbeKey, challenge: &Challenge, headers: &mut impl FieldMap) {
     let tag = hex::encode(&key.tag(&challenge.report_text(headers)));
     if let Ok(value) = HeaderValue::try_from(tag) {
-        headers.insert(REPORT_AUTH, value);
+        headers.set(&REPORT_AUTH, value);
     }
 }
 
@@ -114,7 +116,7 @@ pub fn sign_report(key: &ProbeKey, challenge: &Challenge, headers: &mut HeaderMa
 pub fn check_report(
     key: &ProbeKey,
     challenge: &Challenge,
-    headers: &HeaderMap,
+    headers: &impl FieldMap,
 ) -> Result<(), BadAuth> {
     let tag = tag_in(single(headers, &REPORT_AUTH)?.as_bytes())?;
     if key.accepts(&challenge.report_text(headers), &tag) {
@@ -126,14 +128,14 @@ pub fn check_report(
 
 impl Challenge {
     /// The text that a request's tag covers.
-    fn probe_text(&self, headers: &HeaderMap) -> Vec<u8> {
+    fn probe_text(&self, headers: &impl FieldMap) -> Vec<u8> {
         let mut text = format!("slackwater probe 1\n{}\n", self.0).into_bytes();
         append(&mut text, headers, &headers::HINT);
         text
     }
 
     /// The text that an answer's tag covers.
-    fn report_text(&self, headers: &HeaderMap) -> Vec<u8> {
+    fn report_text(&self, headers: &impl FieldMap) -> Vec<u8> {
         let mut text = format!("slackwater report 1\n{}\n", self.0).into_bytes();
         for name in &headers::OF_REPORT {
             append(&mut text, headers, name);
@@ -143,8 +145,8 @@ impl Challenge {
 }
 
 /// Appends a line for each occurrence of a header.
-fn append(text: &mut Vec<u8>, headers: &HeaderMap, name: &HeaderName) {
-    for value in headers.get_all(name) {
+fn append(text: &mut Vec<u8>, headers: &impl FieldMap, name: &HeaderName) {
+    for value in headers.all(name) {
         text.extend_from_slice(name.as_str().as_bytes());
         text.extend_from_slice(b": ");
         text.extend_from_slice(value.as_bytes());
@@ -152,8 +154,8 @@ fn append(text: &mut Vec<u8>, headers: &HeaderMap, name: &HeaderName) {
     }
 }
 
-fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<&'h HeaderValue, BadAuth> {
-    let mut values = headers.get_all(name).iter();
+fn single<'h>(headers: &'h impl FieldMap, name: &'h HeaderName) -> Result<Value<'h>, BadAuth> {
+    let mut values = headers.all(name);
     let value = values.next().ok_or(BadAuth::Absent)?;
     match values.next() {
         None => Ok(value),

@@ -9,8 +9,9 @@
 
 use super::hex;
 use core::net::SocketAddr;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use slackwater_core::tail::TieName;
+use slackwater_http::FieldMap;
 
 /// The header with a copy's name, and the address of the other copy's replica.
 pub const TIE: HeaderName = HeaderName::from_static("x-slackwater-tie");
@@ -30,8 +31,9 @@ pub struct Tie {
 impl Tie {
     /// Reads these headers; `None` if there is not exactly one such header, or if its form is
     /// wrong.
-    pub fn read(headers: &HeaderMap) -> Option<Self> {
-        let mut said = headers.get_all(TIE).iter();
+    pub fn read(headers: &impl FieldMap) -> Option<Self> {
+        let name = TIE;
+        let mut said = headers.all(&name);
         let (only, None) = (said.next()?, said.next()) else {
             return None;
         };
@@ -46,12 +48,12 @@ impl Tie {
     }
 
     /// Puts the tie into a request's headers, replacing any that is there.
-    pub fn write(&self, headers: &mut HeaderMap) {
+    pub fn write(&self, headers: &mut impl FieldMap) {
         let Self { name, other_copy } = self;
         let value = HeaderValue::try_from(format!("{:016x}{OTHER_COPY}{other_copy}", name.0));
         // Hexadecimal digits and an address always make a header value.
         if let Ok(value) = value {
-            headers.insert(TIE, value);
+            headers.set(&TIE, value);
         }
     }
 }
@@ -59,6 +61,7 @@ impl Tie {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
 
     fn read(values: &[&'static str]) -> Option<Tie> {
         let fields = values.iter().map(|it| (TIE, HeaderValue::from_static(it)));

@@ -13,9 +13,10 @@
 
 use super::presence::Presence;
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use slackwater_config::Connect;
 use slackwater_config::OrcaReports;
+use slackwater_http::{Fields, Request, Response};
 use slackwater_proxy::forward::{
     AttemptTimeouts, Cause, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, Reply,
     RequestBody, ResponseBody, UnreadableCounts, Watch, answer, convert_to_grpc, is_grpc_call,
@@ -76,7 +77,7 @@ impl Handler for AgentHandler {
 
     fn unreadable(&self, answer: &Answer, origin: &Origin) {
         self.unreadable.add_one(answer.status());
-        let client = origin.client(&HeaderMap::new());
+        let client = origin.client(&Fields::new());
         tracing::debug!(%client, status = answer.status().as_u16(), "unreadable request rejected");
     }
 }
@@ -85,7 +86,7 @@ impl AgentHandler {
     async fn answer(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         if self.is_probe(&request) {
             let response = respond_http(&self.load, request.headers(), self.probe_key.as_ref());
-            return Box::new(response.map(|()| ResponseBody::own(Bytes::new())));
+            return Box::new(Response::from(response).map(|()| ResponseBody::own(Bytes::new())));
         }
         if self.presence.is_withdrawn() {
             self.presence.count_refused();
@@ -155,7 +156,7 @@ impl AgentHandler {
                 if grpc_failed(reply.headers()) {
                     self.counts.grpc_failures.add_one();
                 }
-                passing.head_ready(end_by_head(reply.response()));
+                passing.head_ready(end_by_head(reply.status(), reply.headers()));
                 let status = reply.status();
                 if status == StatusCode::SWITCHING_PROTOCOLS || is_connect && status.is_success() {
                     // A tunnel may last for hours without traffic, so it holds no permit.
@@ -179,10 +180,7 @@ impl AgentHandler {
     /// the one that the server itself may have sent.
     fn load_of(&self, passing: &Passing, reply: &mut Reply) -> Option<CarriedField> {
         let query = passing.query.as_ref().filter(|_| self.reports)?;
-        // Comparing each name is cheaper than a lookup.
-        if reply.headers().keys().any(|name| *name == LOAD) {
-            reply.headers_mut().remove(LOAD);
-        }
+        reply.headers_mut().remove(LOAD);
         Some(query.carried_field())
     }
 
@@ -244,7 +242,7 @@ impl AgentHandler {
 
 /// Takes the hint of a request's probes out of its head: it is for this agent alone. A malformed
 /// one is ignored.
-fn take_hint(query: &mut QueryInFlight, headers: &mut HeaderMap) {
+fn take_hint(query: &mut QueryInFlight, headers: &mut Fields) {
     if let Ok(hint) = read_hint(headers) {
         query.set_hint(&hint);
     }

@@ -8,9 +8,9 @@ use crate::routes::{
 use crate::sections::listeners::LocatedListener;
 use crate::sections::model::ServiceConfig;
 use crate::toml_reader::{Definition, Reader, Remark, Severity};
-use http::header::HeaderMap;
 use http::uri::{Authority, Uri};
 use http::{HeaderValue, Method};
+use slackwater_http::Fields;
 
 /// Warns about routes after one that takes all their requests, and about services that get no
 /// requests.
@@ -158,7 +158,7 @@ fn leads_back(route: &Route, by: &Entrance, entrances: &[Entrance]) -> Option<bo
     let Some(back) = entrances.iter().find(takes) else {
         return Some(false);
     };
-    let mut headers = HeaderMap::new();
+    let mut headers = Fields::new();
     for rule in &route.when.headers {
         let value = match &rule.test {
             HeaderTest::Present => "x",

@@ -16,7 +16,7 @@ fn read(parts: &[&[u8]]) -> Option<Result<(String, usize), BadMessage>> {
         unread = [&unread, *part].concat().into();
         match search.look(&mut unread, SHORT) {
             SoFar::Whole(end) => {
-                let head = parse_request(&unread.split_to(end), SHORT, HeaderMap::new());
+                let head = parse_request(&unread.split_to(end), SHORT, Fields::new());
                 let later: usize = parts[index + 1..].iter().map(|part| part.len()).sum();
                 return Some(head.map(|head| (format!("{head:?}"), unread.len() + later)));
             }

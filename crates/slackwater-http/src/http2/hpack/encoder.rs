@@ -5,8 +5,8 @@
 use super::integer::put_integer;
 use super::table::{Finding, Given, Kind, Table};
 use super::{TABLE_BYTES, static_table};
+use crate::fields::{FieldMap, Value};
 use bytes::BytesMut;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use http::{Method, StatusCode};
 
@@ -139,35 +139,26 @@ impl Block<'_> {
         self.out.push(0x80 | index);
     }
 
-    pub(in crate::http2) fn headers(&mut self, headers: &HeaderMap) {
-        for (name, value) in headers {
+    pub(in crate::http2) fn headers(&mut self, headers: &impl FieldMap) {
+        for (name, value) in headers.each() {
             self.header(name, value);
         }
     }
 
     /// Encodes any other field. Connection fields of HTTP/1.1 are left out.
-    pub(in crate::http2) fn header(&mut self, name: &HeaderName, value: &HeaderValue) {
-        let index = match *name {
-            header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => return,
+    pub(in crate::http2) fn header(&mut self, name: &[u8], value: Value<'_>) {
+        let index = static_table::index_of(name);
+        match name {
+            b"connection" | b"transfer-encoding" | b"upgrade" | b"keep-alive"
+            | b"proxy-connection" => {}
             // A client that can send guesses of such values on the same connection must not find
             // out which guess is right. RFC 7541 §7.1.3
-            header::AUTHORIZATION
-            | header::COOKIE
-            | header::PROXY_AUTHORIZATION
-            | header::SET_COOKIE => {
-                let index = static_table::index_of(name);
-                return self.literal(0x10, 4, index, name.as_str(), value.as_bytes());
+            b"authorization" | b"cookie" | b"proxy-authorization" | b"set-cookie" => {
+                self.literal(0x10, 4, index, name, value.as_bytes());
             }
-            _ => static_table::index_of(name),
-        };
-        let name = name.as_str();
-        if index == 0 && matches!(name, "keep-alive" | "proxy-connection") {
-            return;
+            _ if value.is_sensitive() => self.literal(0x10, 4, index, name, value.as_bytes()),
+            _ => self.field(index, name, value.as_bytes()),
         }
-        if value.is_sensitive() {
-            return self.literal(0x10, 4, index, name, value.as_bytes());
-        }
-        self.field(index, name.as_bytes(), value.as_bytes());
     }
 
     /// Encodes a field. `index` is that of its name in the static table, or 0.

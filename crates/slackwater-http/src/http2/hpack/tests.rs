@@ -8,6 +8,7 @@ use super::encoder::Encoder;
 use super::field::Field;
 use super::table::Kind;
 use super::{Broken, TABLE_BYTES, static_table};
+use crate::fields::FieldValue;
 use bytes::BytesMut;
 use http::header::{HeaderName, HeaderValue};
 use proptest::prelude::*;
@@ -67,13 +68,11 @@ fn static_table_matches_rfc_7541() {
         }
         assert_eq!(texts(&mut decoder, &[octet]), [format!("{name}: {value}")]);
         if !name.starts_with(':') && name != "from" {
-            let name = HeaderName::from_static(name);
-            assert_eq!(static_table::index_of(&name), index, "{line}");
+            assert_eq!(static_table::index_of(name.as_bytes()), index, "{line}");
         }
     }
     assert_eq!(index, static_table::LENGTH);
-    let other = HeaderName::from_static("x-other");
-    assert_eq!(static_table::index_of(&other), 0);
+    assert_eq!(static_table::index_of(b"x-other"), 0);
 }
 
 /// Names and values, some from a small set and some from a large one.
@@ -112,7 +111,7 @@ proptest! {
             let mut out = BytesMut::new();
             encoder.encode(Kind::Head, &mut out, |block| {
                 for (name, value) in &sent {
-                    block.header(name, value);
+                    block.header(name.as_ref(), value.value());
                 }
             });
             let read = fields(&mut decoder, &out).expect("a block");

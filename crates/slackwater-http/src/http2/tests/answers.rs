@@ -54,7 +54,7 @@ fn reset_by_the_client_wakes_the_handler() {
     assert!(woken.take());
     let lost = Lost::Reset(Reason::CANCEL);
     assert_eq!(server.connection.poll_lost(key, &cx), Poll::Ready(lost));
-    let headers = HeaderMap::new();
+    let headers = Fields::new();
     let told = server
         .connection
         .respond(key, StatusCode::OK, &headers, true);

@@ -83,7 +83,7 @@ fn malformed_response_ends_the_stream() {
 fn head_and_304_may_have_content_length_without_body() {
     let mut client = Peer::client();
     let uri = "http://x/".parse().expect("a URI");
-    let headers_of = HeaderMap::new();
+    let headers_of = Fields::new();
     let head = client
         .connection
         .begin(&Method::HEAD, &uri, headers_of, true);
@@ -197,7 +197,7 @@ fn push_promise_is_an_error() {
 fn long_heads_use_continuation_frames() {
     let mut client = Peer::client();
     let value = HeaderValue::from_str(&"v".repeat(20_000)).expect("a value");
-    let fields = HeaderMap::from_iter([(HeaderName::from_static("x"), value)]);
+    let fields = Fields::from_iter([("x", value)]);
     let uri = "http://x/".parse().expect("a URI");
     client.connection.begin(&Method::GET, &uri, fields, true);
     let sent = client.sent();

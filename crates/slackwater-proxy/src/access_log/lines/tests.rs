@@ -7,12 +7,13 @@ use crate::request_record::ids::Ids;
 use crate::request_record::{AttemptKind, Directory, RecordHandle, RequestRecorder};
 use core::net::IpAddr;
 use http::uri::Authority;
-use http::{HeaderName, Request, Response, StatusCode};
+use http::{HeaderName, StatusCode};
 use slackwater_config::{AccessLogFormat, RequestIdSettings};
 use slackwater_core::policy::PickReason;
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
 use slackwater_counting_allocator::calls_of;
 use slackwater_http::GRPC_STATUS;
+use slackwater_http::{Request, Response};
 use slackwater_tower::client::PickView;
 use std::rc::Rc;
 
@@ -56,7 +57,7 @@ fn json() -> AccessLogSettings {
 }
 
 fn begin(recorder: &Rc<RequestRecorder>, request: http::request::Builder) -> RecordHandle {
-    let request = request.body(()).expect("a request");
+    let request = Request::from(request.body(()).expect("a request"));
     let client = IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
     let id = recorder.ids().of(request.headers());
@@ -69,8 +70,8 @@ fn begin(recorder: &Rc<RequestRecorder>, request: http::request::Builder) -> Rec
     )
 }
 
-fn grpc_status(said: &'static str) -> HeaderMap {
-    HeaderMap::from_iter([(GRPC_STATUS, HeaderValue::from_static(said))])
+fn grpc_status(said: &'static str) -> Fields {
+    Fields::from_iter([(GRPC_STATUS, HeaderValue::from_static(said))])
 }
 
 fn lines(queue: &Queue) -> Vec<serde_json::Value> {
@@ -88,7 +89,10 @@ fn lines(queue: &Queue) -> Vec<serde_json::Value> {
 #[test]
 fn a_record_is_written_once_with_its_outcome() {
     let (recorder, queue) = recorder(&json());
-    let record = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
+    let record = begin(
+        &recorder,
+        http::Request::post("/a?secret=1").header("host", "x"),
+    );
     record.route(&"web".into(), &Rc::new(Nobody));
     record.attempt(
         AttemptKind::First,
@@ -141,13 +145,13 @@ fn a_record_is_written_once_with_its_outcome() {
 #[test]
 fn record_dropped_without_an_end_is_client_gone() {
     let (recorder, queue) = recorder(&json());
-    drop(begin(&recorder, Request::get("/")));
+    drop(begin(&recorder, http::Request::get("/")));
     assert_eq!(lines(&queue)[0]["end"], "client_gone");
     let mut answer = Response::new("x".repeat(41));
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let kind = HeaderValue::from_static("no_replica");
     answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
-    let record = begin(&recorder, Request::get("/"));
+    let record = begin(&recorder, http::Request::get("/"));
     record.attempt(
         AttemptKind::First,
         &"one".into(),
@@ -170,7 +174,7 @@ fn record_dropped_without_an_end_is_client_gone() {
 #[test]
 fn secrets_are_not_logged_and_queries_only_if_configured() {
     let request = || {
-        Request::get("http://user:hunter2@host.example/a?token=hunter2")
+        http::Request::get("http://user:hunter2@host.example/a?token=hunter2")
             .header("authorization", "hunter2")
             .header("cookie", "hunter2")
             .header("proxy-authorization", "hunter2")
@@ -185,7 +189,7 @@ fn secrets_are_not_logged_and_queries_only_if_configured() {
     assert_eq!(line["referer"], "http://other/");
     for length in 0..20 {
         let user = "x".repeat(length);
-        let refused = Request::get("/").header("host", format!("{user}@host.example"));
+        let refused = http::Request::get("/").header("host", format!("{user}@host.example"));
         let refused = refused.header("host", "hunter2").header("referer", "/r");
         drop(begin(&quiet, refused));
         let line = &lines(&queue)[0];
@@ -226,7 +230,7 @@ fn with_a_share_of_0_only_failures_are_logged() {
         (200, "", Ended::ClientGone, false),
         (200, "", Ended::ClientStalled, false),
     ] {
-        let record = begin(&recorder, Request::get("/"));
+        let record = begin(&recorder, http::Request::get("/"));
         let mut response = Response::new(String::new());
         *response.status_mut() = StatusCode::from_u16(status).expect("a status");
         let told = GrpcStatus::of(&grpc_status(grpc));
@@ -254,7 +258,7 @@ fn answer_of_the_proxy_is_logged_as_the_client_receives_it() {
     for (stands_for, written) in [(503, true), (404, false)] {
         let mut answer = Response::new(String::new());
         *answer.headers_mut() = grpc_status("12");
-        let record = begin(&recorder, Request::get("/"));
+        let record = begin(&recorder, http::Request::get("/"));
         let stands_for = StatusCode::from_u16(stands_for).expect("a status");
         record.answer(stands_for, &answer);
         drop(record);
@@ -274,11 +278,12 @@ fn a_line_allocates_nothing_once_memory_is_warm() {
             format,
             ..AccessLogSettings::default()
         });
-        let request = Request::get("http://shop.example/x?y")
+        let request = http::Request::get("http://shop.example/x?y")
             .header("user-agent", "caf\u{e9} \"\\")
             .header("referer", "http://other/")
             .body(())
-            .expect("a request");
+            .expect("a request")
+            .into();
         let listener = Authority::from_static("10.0.0.1:80");
         let cut = Rc::default();
         let (service, replica) = ("web".into(), "one".into());

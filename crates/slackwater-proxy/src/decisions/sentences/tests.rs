@@ -3,7 +3,7 @@
 use super::super::tests::{begin, recorder, roomy, settings};
 use super::*;
 use crate::request_record::{AttemptKind, Directory, Ended};
-use http::{Request, StatusCode};
+use http::StatusCode;
 use serde_json::{Value, json};
 use slackwater_core::policy::{
     Decision as Said, Event, Explanation, Policy, PolicySettings, Query, policy_named,
@@ -144,7 +144,7 @@ impl Rig {
     fn kept(&self, (pick, told): (PickView, Box<Explanation>)) -> Arc<Decision> {
         let ring = roomy();
         let all = settings(|it| it.sample = Quantile::ONE);
-        let record = begin(&recorder(&all, &ring), Request::get("/"));
+        let record = begin(&recorder(&all, &ring), http::Request::get("/"));
         record.route(&"web".into(), &self.fleet);
         let name = self.fleet.name(pick.replica).expect("a name");
         let mut notes = record.begin_attempt(AttemptKind::First, &name.into(), &pick, Some(told));

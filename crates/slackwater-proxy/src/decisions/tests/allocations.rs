@@ -12,8 +12,8 @@ fn a_request_that_is_not_kept_allocates_nothing() {
     let keeper = Keeper::with(sampling, &settings, Arc::clone(&ring));
     let ids = Ids::new(&RequestIdSettings::default());
     let recorder = RequestRecorder::new([None, Some(Box::new(keeper)), None], ids, None);
-    let request = Request::get("http://shop.example/x").header("user-agent", "curl");
-    let request = request.body(()).expect("a request");
+    let request = http::Request::get("http://shop.example/x").header("user-agent", "curl");
+    let request = Request::from(request.body(()).expect("a request"));
     let listener = Authority::from_static("10.0.0.1:80");
     let cut = Rc::default();
     let (service, directory) = (Rc::from("web"), Rc::new(Names));

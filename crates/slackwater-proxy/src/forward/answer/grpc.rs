@@ -9,9 +9,10 @@ use crate::forward::head::error_field::{
     GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, UNAVAILABLE, X_SLACKWATER_ERROR,
 };
 use crate::forward::response::{ResponseBody, Watch};
+use http::StatusCode;
 use http::header::{self, HeaderValue};
-use http::{Response, StatusCode};
 
+use slackwater_http::Response;
 pub use slackwater_tower::response::is_grpc as is_grpc_call;
 use slackwater_tower::wire::shed;
 
@@ -32,7 +33,8 @@ pub fn convert_to_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
         // Clients retry `UNAVAILABLE`, but metadata that is too large will be too large again.
         RESOURCE_EXHAUSTED
     } else {
-        (kind.and_then(shed::marked)).map_or(grpc_status(status), shed::grpc_status)
+        (kind.and_then(|kind| shed::marked(kind.as_bytes())))
+            .map_or(grpc_status(status), shed::grpc_status)
     };
     let message = HeaderValue::try_from(message(text.trim_ascii_end()));
     *response.status_mut() = StatusCode::OK;
@@ -98,7 +100,7 @@ mod tests {
             ("application/grp", false),
             ("text/plain", false),
         ] {
-            let mut headers = http::HeaderMap::new();
+            let mut headers = slackwater_http::Fields::new();
             assert!(!is_grpc_call(&headers));
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(said));
             assert_eq!(is_grpc_call(&headers), is_one, "{said}");

@@ -15,9 +15,10 @@ use crate::forward::head::error_field::{
 };
 use crate::forward::response::{Answer, ResponseBody, Watch};
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{self, HeaderValue};
-use http::{Response, StatusCode};
 use slackwater_core::overload::Shed;
+use slackwater_http::Response;
 use slackwater_tower::wire::shed::mark;
 
 const HEAD_TOO_LARGE: &str = "response_head_too_large";
@@ -237,21 +238,21 @@ mod tests {
     #[test]
     fn a_rejected_request_is_recognized_with_its_reason() {
         for why in Shed::ALL {
-            let (head, _) = turned_away::<Nobody>(why).into_parts();
-            let mut agents = Response::from_parts(head, ());
+            let mut agents = turned_away::<Nobody>(why).map(drop);
             let unstarted = Some(Unstarted::Shed(why));
             assert_eq!(read_unstarted(&agents), unstarted);
             let length = why.to_string().len() + 1;
             let headers = agents.headers_mut();
-            headers.insert(header::CONTENT_LENGTH, length.into());
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             assert_eq!(read_unstarted(&agents), unstarted);
             let headers = agents.headers_mut();
-            headers.insert(header::CONTENT_LENGTH, (length + 1).into());
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length + 1));
             assert_eq!(read_unstarted(&agents), None);
-            for fields in [http::HeaderMap::new(), call()] {
-                let mut layers = slackwater_tower::wire::shed::shed_response(why, &fields);
+            for fields in [slackwater_http::Fields::new(), call()] {
+                let layers = slackwater_tower::wire::shed::shed_response(why, &fields);
+                let mut layers = Response::from(layers);
                 let headers = layers.headers_mut();
-                headers.insert(header::CONTENT_LENGTH, 0.into());
+                headers.insert(header::CONTENT_LENGTH, "0");
                 assert_eq!(read_unstarted(&layers), unstarted);
                 let headers = layers.headers_mut();
                 headers.insert(header::VIA, HeaderValue::from_static("1.1 other"));
@@ -266,9 +267,9 @@ mod tests {
         );
     }
 
-    fn call() -> http::HeaderMap {
+    fn call() -> slackwater_http::Fields {
         let kind = (header::CONTENT_TYPE, HeaderValue::from_static(GRPC));
-        http::HeaderMap::from_iter([kind])
+        slackwater_http::Fields::from_iter([kind])
     }
 
     #[test]

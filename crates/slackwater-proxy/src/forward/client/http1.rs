@@ -20,12 +20,14 @@ use bytes::Bytes;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, ready};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http::{HeaderValue, Method, StatusCode, Version, header};
 use http_body::Body;
+use slackwater_http::Value;
 use slackwater_http::http1::{
     BadKind, BadMessage, BodyLength, Framing, HeadLimits, HeadSearch, RequestHead, ResponseExtras,
     SoFar, encode_response, parse_request,
 };
+use slackwater_http::{Request, Response};
 use slackwater_tower::wire::carried::CarriedField;
 use std::rc::Rc;
 use tokio::io::AsyncWrite;
@@ -239,7 +241,7 @@ fn request(
 
 /// Returns the first protocol that the client requests and that may be passed through. Any other
 /// upgrade is ignored, and the request is handled as usual. RFC 9110 §7.8
-fn allowed_upgrade(allowed: &[HeaderValue], asked: Option<&HeaderValue>) -> Option<HeaderValue> {
+fn allowed_upgrade(allowed: &[HeaderValue], asked: Option<Value<'_>>) -> Option<HeaderValue> {
     let asked = asked?.as_bytes();
     asked.split(|byte| *byte == b',').find_map(|token| {
         let token = token.trim_ascii();

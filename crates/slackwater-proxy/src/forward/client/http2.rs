@@ -24,9 +24,10 @@ use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, ready};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use http::{HeaderValue, Method, Request, Version, header};
+use http::{HeaderValue, Method, Version, header};
 use http_body::Body;
 use slackwater_http::http2::{Connection, Ended, Reason, RequestHead};
+use slackwater_http::{Request, Value};
 use slackwater_tower::wire::carried::LOAD;
 use std::rc::Rc;
 
@@ -213,27 +214,26 @@ impl<H: Handler> Served<H> {
         let Some(response) = self.respond(head, reader, &writer).await else {
             return;
         };
-        let (mut head, mut body) = response.into_parts();
+        let (status, mut headers, mut body) = response.into_parts();
         let mut is_end = body.is_end_stream();
-        if !is_end && !head.headers.contains_key(header::CONTENT_LENGTH) {
+        if !is_end && !headers.contains_key(header::CONTENT_LENGTH) {
             if let Some(length) = body.size_hint().exact() {
-                head.headers
-                    .insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+                headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             }
             // The proxy's own answer to HEAD has a length and no body.
             is_end = is_head && body.own_length().is_some();
         }
-        if !head.headers.contains_key(header::DATE) {
-            let date = date::with_now(HeaderValue::from_bytes);
-            head.headers
-                .extend(date.ok().map(|date| (header::DATE, date)));
+        if !headers.contains_key(header::DATE) {
+            date::with_now(|date| {
+                headers.extend(Value::from_bytes(date).map(|it| (header::DATE, it)));
+            });
         }
         if let Some(load) = body.load.take() {
-            head.headers.insert(LOAD, load.value().clone());
+            headers.insert(LOAD, load.value());
         }
         // This fails if the client has gone.
-        let told = writer.respond(head.status, &head.headers, is_end);
-        buffers::take_headers_back(head.headers);
+        let told = writer.respond(status, &headers, is_end);
+        buffers::take_headers_back(headers);
         if told.is_err() || is_end {
             return;
         }

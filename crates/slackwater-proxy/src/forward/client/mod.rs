@@ -32,8 +32,8 @@ use bytes::Bytes;
 use core::future::poll_fn;
 use core::pin::pin;
 use core::task::Poll;
-use http::Request;
 use slackwater_config::tls::HttpVersion;
+use slackwater_http::Request;
 use std::rc::Rc;
 use tokio::net::TcpStream;
 

@@ -3,8 +3,8 @@
 use crate::forward::request::RequestBody;
 use core::error::Error;
 use core::fmt;
-use http::Request;
 use slackwater_core::overload::Shed;
+use slackwater_http::Request;
 use slackwater_telemetry::attempt_failure::FailureKind;
 use std::io;
 

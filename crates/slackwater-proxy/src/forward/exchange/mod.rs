@@ -25,13 +25,14 @@ use crate::forward::time::{AttemptTimeouts, Deadline, Deadlines, Ticks};
 use core::future::poll_fn;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, StatusCode};
 use http_body::Body;
 use repeat::{Ending, FailedSend};
 use slackwater_config::ReplicaAddress;
 use slackwater_config::ReplicaProtocol;
 use slackwater_core::overload::Shed;
 use slackwater_http::proxy_protocol::Ends;
+use slackwater_http::{Fields, Request, Response};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -88,12 +89,12 @@ impl Reply {
     }
 
     /// The header fields of the response.
-    pub fn headers(&self) -> &HeaderMap {
+    pub fn headers(&self) -> &Fields {
         self.response.headers()
     }
 
     /// The header fields, for changes.
-    pub fn headers_mut(&mut self) -> &mut HeaderMap {
+    pub fn headers_mut(&mut self) -> &mut Fields {
         self.response.headers_mut()
     }
 

@@ -13,8 +13,8 @@ use crate::forward::request::{
     BodyState, Progress, ReplayableBody, ReplayableRequest, RequestBody,
 };
 use core::time::Duration;
-use http::Request;
 use http_body::Body;
+use slackwater_http::Request;
 use slackwater_http::http2::Lost;
 
 /// A connection that closes later than this after a request was sent was not already closing. The

@@ -5,10 +5,11 @@
 //! is recognized here, field by field, so that the request may go to another replica. `answer`, a
 //! layer above, writes the answers.
 
-use http::header::{self, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use http::StatusCode;
+use http::header::{self, HeaderName};
 use slackwater_core::overload::Shed;
 use slackwater_http::content_length;
+use slackwater_http::{Response, Value};
 use slackwater_tower::wire::shed::{grpc_status, marked};
 
 pub(crate) use slackwater_http::GRPC_STATUS;
@@ -17,9 +18,9 @@ pub(crate) use slackwater_http::GRPC_STATUS;
 pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
 pub(crate) const WITHDRAWN: &str = "withdrawn";
 pub(crate) const WITHDRAWN_LINE: &str = "the server behind the agent cannot be connected to";
-pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 /// Seconds after which a client of a rejected request may retry.
-pub(crate) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+pub(crate) const RETRY_AFTER: &str = "1";
 
 pub(crate) const GRPC: &str = "application/grpc";
 pub(crate) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -43,11 +44,10 @@ pub(crate) enum Unstarted {
 /// has received the request itself. Usually it adds a field of its own, and is then not recognized.
 pub(crate) fn read_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
     let headers = response.headers();
-    // Very few responses have this field, and comparing each name is cheaper than a lookup.
-    let (_, said) = (headers.iter()).find(|(name, _)| *name == X_SLACKWATER_ERROR)?;
-    let (unstarted, line) = match marked(said) {
+    let said = headers.get(X_SLACKWATER_ERROR)?;
+    let (unstarted, line) = match marked(said.as_bytes()) {
         Some(shed) => (Unstarted::Shed(shed), shed.to_string()),
-        None if said == WITHDRAWN => (Unstarted::Withdrawn, WITHDRAWN_LINE.to_owned()),
+        None if said == *WITHDRAWN => (Unstarted::Withdrawn, WITHDRAWN_LINE.to_owned()),
         None => return None,
     };
     let is_shed = unstarted != Unstarted::Withdrawn;
@@ -55,25 +55,25 @@ pub(crate) fn read_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
         Unstarted::Shed(shed) => grpc_status(shed),
         Unstarted::Withdrawn => UNAVAILABLE,
     };
-    let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == status);
+    let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == *status);
     let (kind, length) = match response.status() {
         StatusCode::SERVICE_UNAVAILABLE => (TEXT, line.len() + 1),
         // The answer to a gRPC call.
-        StatusCode::OK if is_unavailable() => (HeaderValue::from_static(GRPC), 0),
+        StatusCode::OK if is_unavailable() => (GRPC, 0),
         _ => return None,
     };
-    let is_agents = |(name, value): (&HeaderName, &HeaderValue)| match *name {
-        header::CONTENT_TYPE => value == kind,
-        header::RETRY_AFTER => value == RETRY_AFTER,
-        header::CONTENT_LENGTH => {
+    let is_agents = |(name, value): (&[u8], Value<'_>)| match name {
+        b"content-type" => value == *kind,
+        b"retry-after" => value == RETRY_AFTER,
+        b"content-length" => {
             let said = content_length::parse(value.as_bytes());
             // The layer of the server library answers without a body.
             said == Some(length as u64) || is_shed && said == Some(0)
         }
-        header::DATE | header::CONNECTION => true,
-        _ if *name == X_SLACKWATER_ERROR => value == said,
-        _ if *name == GRPC_MESSAGE => value == line.as_str(),
-        _ => *name == GRPC_STATUS || *name == GRPC_PUSHBACK,
+        b"date" | b"connection" => true,
+        _ if name == X_SLACKWATER_ERROR.as_str().as_bytes() => value == said,
+        _ if name == GRPC_MESSAGE.as_str().as_bytes() => value == line,
+        _ => name == GRPC_STATUS.as_str().as_bytes() || name == GRPC_PUSHBACK.as_str().as_bytes(),
     };
     let has_all = [header::CONTENT_TYPE, header::RETRY_AFTER]
         .iter()

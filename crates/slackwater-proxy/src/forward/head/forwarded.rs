@@ -6,12 +6,12 @@
 //! forwards, the client is the last one that is not itself a trusted proxy: the addresses before it
 //! are the client's own claim.
 
-use super::fields::{reads_as, remove};
+use super::fields::reads_as;
 use super::origin::{Origin, Rules};
 use core::net::{IpAddr, SocketAddr};
-use http::header::{self, Entry, HeaderName, HeaderValue};
+use http::header::{self, HeaderName, HeaderValue};
 use http::uri::Authority;
-use http::{HeaderMap, Request};
+use slackwater_http::{Fields, Request, Value};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -19,23 +19,22 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 const X_REAL_IP: &str = "x-real-ip";
 const X_FORWARDED_PREFIX: &str = "x-forwarded-";
 
-const HTTP: HeaderValue = HeaderValue::from_static("http");
-const HTTPS: HeaderValue = HeaderValue::from_static("https");
+const HTTP: &str = "http";
+const HTTPS: &str = "https";
 
 /// Whether a field describes where a request comes from, or a replica may read it as such a field,
 /// no matter which hop wrote it.
-pub(super) fn is_origin_field(name: &HeaderName) -> bool {
-    let text = name.as_str();
-    let start = text.get(..X_FORWARDED_PREFIX.len());
+pub(super) fn is_origin_field(name: &[u8]) -> bool {
+    let start = name.get(..X_FORWARDED_PREFIX.len());
     let is_one_of_x = || {
-        start.is_some_and(|start| reads_as(start, X_FORWARDED_PREFIX)) || reads_as(text, X_REAL_IP)
+        start.is_some_and(|start| reads_as(start, X_FORWARDED_PREFIX)) || reads_as(name, X_REAL_IP)
     };
-    *name == header::FORWARDED || text.starts_with('x') && is_one_of_x()
+    name == b"forwarded" || name.starts_with(b"x") && is_one_of_x()
 }
 
 /// Returns the client of a request, as far as trusted proxies vouch for it. Call it before
 /// [`rewrite`].
-pub(crate) fn client(headers: &HeaderMap, origin: &Origin) -> IpAddr {
+pub(crate) fn client(headers: &Fields, origin: &Origin) -> IpAddr {
     if !origin.is_trusted {
         return origin.peer;
     }
@@ -51,14 +50,14 @@ pub(crate) fn client(headers: &HeaderMap, origin: &Origin) -> IpAddr {
 
 /// Returns the scheme with which the request reached the trusted proxies. The field of the nearest
 /// proxy counts. Call it before [`rewrite`].
-pub(crate) fn scheme(headers: &HeaderMap, origin: &Origin) -> &'static str {
+pub(crate) fn scheme(headers: &Fields, origin: &Origin) -> &'static str {
     let read = origin.rules.forwarded.read;
     let stated = || {
-        let value = headers.get_all(&X_FORWARDED_PROTO).iter().next_back();
+        let value = headers.get_all(X_FORWARDED_PROTO).next_back();
         if let Some(value) = value.filter(|_| read.x_forwarded) {
             return known_scheme(value.as_bytes().rsplit(|byte| *byte == b',').next()?);
         }
-        let value = headers.get_all(header::FORWARDED).iter().next_back();
+        let value = headers.get_all(header::FORWARDED).next_back();
         let value = value.filter(|_| read.forwarded)?;
         let nearest = split_unquoted(value.as_bytes(), b',').pop()?;
         let proto = pairs(nearest)
@@ -108,16 +107,16 @@ fn last_untrusted(
 
 /// Returns the hops in `X-Forwarded-For`, the client first; `None` for a hop that is not an
 /// address.
-fn x_forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Option<IpAddr>> {
-    let values = headers.get_all(&X_FORWARDED_FOR).iter();
+fn x_forwarded_for(headers: &Fields) -> impl DoubleEndedIterator<Item = Option<IpAddr>> {
+    let values = headers.get_all(X_FORWARDED_FOR);
     values
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .map(|hop| address(core::str::from_utf8(hop).ok()?.trim()))
 }
 
 /// Returns the hops in `Forwarded`. RFC 7239 §4
-fn forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Option<IpAddr>> {
-    let values = headers.get_all(header::FORWARDED).iter();
+fn forwarded_for(headers: &Fields) -> impl DoubleEndedIterator<Item = Option<IpAddr>> {
+    let values = headers.get_all(header::FORWARDED);
     let elements: Vec<_> = values
         .flat_map(|value| split_unquoted(value.as_bytes(), b','))
         .collect();
@@ -160,22 +159,22 @@ pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
     let element = (settings.send.forwarded).then(|| element(origin, host(request)));
     let headers = request.headers_mut();
     if has_any {
-        let keeps = |name: &HeaderName| {
+        let keeps = |name: &[u8]| {
             // No proxy writes them with `_`, so such a field comes from a client.
             origin.is_trusted
-                && !name.as_str().contains('_')
-                && if *name == header::FORWARDED {
+                && !name.contains(&b'_')
+                && if name == b"forwarded" {
                     settings.read.forwarded
                 } else {
                     settings.read.x_forwarded
                 }
         };
-        remove(headers, |name| is_origin_field(name) && !keeps(name));
+        headers.retain(|name, _| !is_origin_field(name) || keeps(name));
     }
     if settings.send.x_forwarded {
         append(headers, X_FORWARDED_FOR, &origin.peer_field);
-        if let Entry::Vacant(entry) = headers.entry(X_FORWARDED_PROTO) {
-            entry.insert(if origin.is_tls { HTTPS } else { HTTP });
+        if !headers.contains_key(X_FORWARDED_PROTO) {
+            headers.append(X_FORWARDED_PROTO, if origin.is_tls { HTTPS } else { HTTP });
         }
     }
     if let Some(Some(element)) = element {
@@ -196,19 +195,15 @@ pub(crate) fn keep_host<B>(request: &mut Request<B>, origin: &Origin) {
 }
 
 /// Appends to a list, and keeps it in one field.
-fn append(headers: &mut HeaderMap, name: HeaderName, ours: &HeaderValue) {
-    match headers.entry(name) {
-        Entry::Vacant(entry) => {
-            entry.insert(ours.clone());
-        }
-        Entry::Occupied(mut entry) => {
-            let mut list: Vec<&[u8]> = entry.iter().map(HeaderValue::as_bytes).collect();
-            list.push(ours.as_bytes());
-            // Valid values joined by valid bytes are a valid value.
-            if let Ok(list) = HeaderValue::from_bytes(&list.join(&b", "[..])) {
-                entry.insert(list);
-            }
-        }
+fn append(headers: &mut Fields, name: HeaderName, ours: &HeaderValue) {
+    if !headers.contains_key(&name) {
+        return headers.append(name, ours);
+    }
+    let mut list: Vec<&[u8]> = headers.get_all(&name).map(Value::as_bytes).collect();
+    list.push(ours.as_bytes());
+    // Valid values joined by valid bytes are a valid value.
+    if let Ok(list) = HeaderValue::from_bytes(&list.join(&b", "[..])) {
+        headers.insert(name, list);
     }
 }
 

@@ -9,14 +9,14 @@
 //! as it is.
 
 use super::error_field::X_SLACKWATER_ERROR;
-use super::fields::remove;
 use super::origin::Origin;
 use super::refusal::{Refusal, bad_request, not_implemented};
 use super::{client_cert, forwarded, max_forwards, target, via};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{Method, StatusCode, Version};
 use slackwater_config::{Connect, ReplicaProtocol};
 use slackwater_http::http1::is_of_the_head;
+use slackwater_http::{Fields, Request, Response, Value};
 use slackwater_tower::wire::tie::TIE;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -76,7 +76,7 @@ pub(crate) fn prepare_request<B>(
     // A replica that opens tunnels only for some clients needs the credentials to identify them.
     // RFC 9110 §11.7.2
     let credentials = is_connect
-        .then(|| request.headers_mut().remove(header::PROXY_AUTHORIZATION))
+        .then(|| request.headers_mut().take(header::PROXY_AUTHORIZATION))
         .flatten();
     let trailers = seen.te && wants_trailers(request.headers());
     strip(request.headers_mut(), seen);
@@ -144,12 +144,11 @@ pub(crate) fn prepare_response<B>(response: &mut Response<B>) -> bool {
         return false;
     }
     strip(response.headers_mut(), seen);
-    *response.version_mut() = Version::HTTP_11;
     true
 }
 
 /// Prepares the head of a replica's interim response for a client.
-pub(crate) fn prepare_interim(headers: &mut HeaderMap) {
+pub(crate) fn prepare_interim(headers: &mut Fields) {
     let seen = Seen::in_head(headers);
     strip(headers, seen);
     headers.remove(X_SLACKWATER_ERROR);
@@ -158,11 +157,14 @@ pub(crate) fn prepare_interim(headers: &mut HeaderMap) {
 /// Removes from trailers all fields that only a head may contain, in either direction and for any
 /// protocol.
 pub(crate) fn prepare_trailers(trailers: &mut HeaderMap) {
-    remove(trailers, |name| {
-        is_of_the_head(name.as_str())
-            || forwarded::is_origin_field(name)
-            || client_cert::is_one(name)
-    });
+    let is_unwanted = |name: &&HeaderName| {
+        let name = name.as_ref();
+        is_of_the_head(name) || forwarded::is_origin_field(name) || client_cert::is_one(name)
+    };
+    let unwanted: Vec<HeaderName> = trailers.keys().filter(is_unwanted).cloned().collect();
+    for name in unwanted {
+        trailers.remove(name);
+    }
 }
 
 /// The fields of a head that need work. They are found in one pass, because most heads have very
@@ -188,33 +190,32 @@ struct Seen {
 }
 
 impl Seen {
-    fn in_head(headers: &HeaderMap) -> Self {
+    fn in_head(headers: &Fields) -> Self {
         let mut seen = Self::default();
-        for (name, _) in headers {
-            match *name {
-                header::HOST => seen.hosts = seen.hosts.saturating_add(1),
-                header::COOKIE => seen.cookies = seen.cookies.saturating_add(1),
-                header::CONNECTION => seen.connection = true,
-                header::TRANSFER_ENCODING => seen.transfer_encoding = true,
-                header::EXPECT => seen.expect = true,
-                header::TE => seen.te = true,
-                header::VIA => seen.via = true,
-                header::MAX_FORWARDS => seen.max_forwards = true,
-                header::UPGRADE | header::PROXY_AUTHORIZATION => seen.others = true,
-                _ => match name.as_str() {
-                    "keep-alive" | "proxy-connection" => seen.others = true,
-                    // This field is between a balancer and an agent: no client or replica may send
-                    // or read it.
-                    _ if *name == TIE => seen.others = true,
-                    _ => seen.origin |= forwarded::is_origin_field(name),
-                },
+        for name in headers.keys() {
+            match name {
+                b"host" => seen.hosts = seen.hosts.saturating_add(1),
+                b"cookie" => seen.cookies = seen.cookies.saturating_add(1),
+                b"connection" => seen.connection = true,
+                b"transfer-encoding" => seen.transfer_encoding = true,
+                b"expect" => seen.expect = true,
+                b"te" => seen.te = true,
+                b"via" => seen.via = true,
+                b"max-forwards" => seen.max_forwards = true,
+                b"upgrade" | b"proxy-authorization" | b"keep-alive" | b"proxy-connection" => {
+                    seen.others = true;
+                }
+                // This field is between a balancer and an agent: no client or replica may send or
+                // read it.
+                _ if name == TIE.as_str().as_bytes() => seen.others = true,
+                _ => seen.origin |= forwarded::is_origin_field(name),
             }
         }
         seen
     }
 }
 
-fn strip(headers: &mut HeaderMap, seen: Seen) {
+fn strip(headers: &mut Fields, seen: Seen) {
     if seen.connection {
         for name in named_by_connection(headers) {
             headers.remove(name);
@@ -245,41 +246,40 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
 
 /// Returns the fields that `Connection` declares as hop-by-hop. Fields that frame or address a
 /// message cannot be declared so, and neither can the verified client certificate.
-fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+fn named_by_connection(headers: &Fields) -> Vec<HeaderName> {
     tokens(headers, &header::CONNECTION)
         .filter(|token| {
             !token.eq_ignore_ascii_case("close") && !token.eq_ignore_ascii_case("keep-alive")
         })
         .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
         .filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH)
-        .filter(|name| !client_cert::is_one(name))
+        .filter(|name| !client_cert::is_one(name.as_ref()))
         .collect()
 }
 
-fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+fn tokens<'a>(headers: &'a Fields, name: &'a HeaderName) -> impl Iterator<Item = &'a str> {
     headers
         .get_all(name)
-        .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(str::trim)
         .filter(|token| !token.is_empty())
 }
 
-fn is_only_chunked(headers: &HeaderMap) -> bool {
+fn is_only_chunked(headers: &Fields) -> bool {
     tokens(headers, &header::TRANSFER_ENCODING).all(|coding| coding.eq_ignore_ascii_case("chunked"))
 }
 
-fn is_only_continue(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(header::EXPECT).iter();
+fn is_only_continue(headers: &Fields) -> bool {
+    let mut values = headers.get_all(header::EXPECT);
     values.all(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-fn wants_trailers(headers: &HeaderMap) -> bool {
+fn wants_trailers(headers: &Fields) -> bool {
     tokens(headers, &header::TE).any(|token| token.eq_ignore_ascii_case("trailers"))
 }
 
-fn keep_trailers(headers: &mut HeaderMap, protocol: ReplicaProtocol) {
+fn keep_trailers(headers: &mut Fields, protocol: ReplicaProtocol) {
     headers.insert(header::TE, TRAILERS);
     if protocol == ReplicaProtocol::Http1 {
         headers.insert(header::CONNECTION, HeaderValue::from_static("te"));
@@ -287,11 +287,10 @@ fn keep_trailers(headers: &mut HeaderMap, protocol: ReplicaProtocol) {
 }
 
 /// Joins cookies: HTTP/2 may split them over several fields, HTTP/1.1 may not. RFC 9113 §8.2.3
-fn join_cookies(headers: &mut HeaderMap) {
+fn join_cookies(headers: &mut Fields) {
     let crumbs: Vec<&[u8]> = headers
         .get_all(header::COOKIE)
-        .iter()
-        .map(HeaderValue::as_bytes)
+        .map(Value::as_bytes)
         .collect();
     if let Ok(cookie) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
         headers.insert(header::COOKIE, cookie);

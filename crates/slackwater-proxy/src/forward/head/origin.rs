@@ -5,10 +5,11 @@ use super::forwarded;
 use crate::forward::counts::Count;
 use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
+use http::HeaderValue;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Request};
 use slackwater_config::{Config, ForwardedSettings, Limits, ListenerConfig, Network};
 use slackwater_http::proxy_protocol::Ends;
+use slackwater_http::{Fields, Request};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -153,7 +154,7 @@ impl Origin {
     }
 
     /// Returns the client of a request, as far as trusted proxies vouch for it.
-    pub fn client(&self, headers: &HeaderMap) -> IpAddr {
+    pub fn client(&self, headers: &Fields) -> IpAddr {
         forwarded::client(headers, self)
     }
 
@@ -183,7 +184,7 @@ impl Origin {
     }
 
     /// Returns the scheme of the client's request, as far as trusted proxies vouch for it.
-    pub(crate) fn client_scheme(&self, headers: &HeaderMap) -> &'static str {
+    pub(crate) fn client_scheme(&self, headers: &Fields) -> &'static str {
         forwarded::scheme(headers, self)
     }
 

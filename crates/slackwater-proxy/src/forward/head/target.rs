@@ -5,11 +5,12 @@ use super::origin::Origin;
 use super::refusal::{Refusal, bad_request};
 use core::net::Ipv6Addr;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderValue, Request, Uri, header};
+use http::{HeaderValue, Uri, header};
+use slackwater_http::{Fields, Request, Value};
 
 /// Checks that HTTP/2 names the host in `:authority`, in `Host`, or identically in both, and never
 /// a user. RFC 9113 §8.3.1
-pub(super) fn check_http2(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn check_http2(uri: &Uri, headers: &Fields) -> Result<(), Refusal> {
     match (uri.authority(), headers.get(header::HOST)) {
         (None, None) => Err(bad_request("neither :authority nor host names a host")),
         (Some(authority), _) if authority.as_str().contains('@') => {
@@ -30,7 +31,7 @@ pub(super) fn check_http2(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal>
 /// that names its host overrides the field.
 pub(super) fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     if let Some(authority) = request.uri().authority() {
-        check_overridden(request.headers().get(header::HOST))?;
+        check_overridden(request.headers().get(header::HOST).map(Value::as_bytes))?;
         let host = without_user_info(authority);
         if !is_host(host.as_bytes()) {
             return Err(bad_request("the target's host is not valid"));
@@ -65,10 +66,10 @@ pub(super) fn target_connect<B>(request: &mut Request<B>) -> Result<(), Refusal>
 
 /// Prepares the target for HTTP/2: host and path in the target.
 pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
-    let host = request.headers_mut().remove(header::HOST);
-    let authority = match (request.uri().authority(), host) {
+    let field = request.headers().get(header::HOST);
+    let authority = match (request.uri().authority(), field) {
         (Some(authority), field) => {
-            check_overridden(field.as_ref())?;
+            check_overridden(field.map(Value::as_bytes))?;
             let host = without_user_info(authority);
             if !is_host(host.as_bytes()) {
                 return Err(bad_request("the target's host is not valid"));
@@ -77,6 +78,7 @@ pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Resu
                 && request.uri().scheme() == Some(&Scheme::HTTP)
                 && !lacks_path(request.uri().path_and_query())
             {
+                request.headers_mut().remove(header::HOST);
                 return Ok(());
             }
             Authority::try_from(host).map_err(|_| bad_request("the target's host is not valid"))?
@@ -90,6 +92,7 @@ pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Resu
         }
         (None, _) => origin.local.clone(),
     };
+    request.headers_mut().remove(header::HOST);
     let mut parts = core::mem::take(request.uri_mut()).into_parts();
     parts.scheme = Some(Scheme::HTTP);
     parts.authority = Some(authority);
@@ -124,8 +127,8 @@ fn without_user_info(authority: &Authority) -> &str {
 
 /// Checks a host field that the target's host overrides, because a recipient may read it anyway.
 /// RFC 9112 §3.2.2
-fn check_overridden(host: Option<&HeaderValue>) -> Result<(), Refusal> {
-    if host.is_none_or(|host| is_host(host.as_bytes())) {
+fn check_overridden(host: Option<&[u8]>) -> Result<(), Refusal> {
+    if host.is_none_or(is_host) {
         return Ok(());
     }
     Err(bad_request("the host field is not valid"))

@@ -6,7 +6,8 @@
 
 use core::hash::{BuildHasher, Hasher};
 use http::Version;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderValue};
+use slackwater_http::Fields;
 use std::hash::RandomState;
 use std::sync::LazyLock;
 
@@ -21,8 +22,8 @@ static OURS: LazyLock<[HeaderValue; 3]> = LazyLock::new(|| {
 });
 
 /// Whether a request with these fields has passed this process before.
-pub(crate) fn has_passed(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(header::VIA).iter();
+pub(crate) fn has_passed(headers: &Fields) -> bool {
+    let mut values = headers.get_all(header::VIA);
     values.any(|value| {
         let mut entries = value.as_bytes().split(|byte| *byte == b',');
         entries.any(|entry| {
@@ -33,7 +34,7 @@ pub(crate) fn has_passed(headers: &HeaderMap) -> bool {
 }
 
 /// Adds this process to `Via`, with the protocol of the request.
-pub(crate) fn note(headers: &mut HeaderMap, came_by: Version) {
+pub(crate) fn note(headers: &mut Fields, came_by: Version) {
     let [old, usual, newer] = &*OURS;
     let ours = match came_by {
         Version::HTTP_10 => old,

@@ -16,8 +16,9 @@ use bytes::{Bytes, BytesMut};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use http_body::{Body, Frame};
+use slackwater_http::Request;
 use slackwater_http::http1::{
     BadKind, BodyDecoder, Decoded, Framing, HeadLimits, ResponseHead, encode_request, end_of_head,
     is_head_so_far, new_part, parse_response,
@@ -185,7 +186,15 @@ impl Sending {
     ) -> Self {
         let framing = framing(request);
         connection.loan = Loan::of(request.body().budget().cloned());
-        encode_request(connection.out.text(), request, framing, upgrade);
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+        encode_request(
+            connection.out.text(),
+            method,
+            uri,
+            headers,
+            framing,
+            upgrade,
+        );
         Self {
             upload: Some(BodySender::new(framing)),
             limits,

@@ -10,9 +10,10 @@ use crate::forward::wire::buffers;
 use crate::forward::wire::{Incoming, Loan, Outgoing, StreamReader, Unsent, beyond_first};
 use bytes::Bytes;
 use core::task::{Context, Poll};
-use http::{HeaderMap, HeaderValue, Method, Request, header};
+use http::{HeaderValue, Method, header};
 use http_body::{Body, Frame};
 use slackwater_http::http2::{Lost, Reason, ResponseHead};
+use slackwater_http::{Fields, Request};
 use std::io;
 
 /// A request that is being sent, until the response head arrives.
@@ -57,10 +58,10 @@ impl Sending {
         if let Err(lost) = permit.check() {
             return Err(NotBegun(lost, request));
         }
-        let (mut head, body) = request.into_parts();
+        let (method, uri, mut headers, body) = request.into_parts();
         let is_end = body.is_end_stream();
-        set_content_length(&mut head.headers, &head.method, &body);
-        let (reader, writer) = permit.begin(&head.method, &head.uri, head.headers, is_end);
+        set_content_length(&mut headers, &method, &body);
+        let (reader, writer) = permit.begin(&method, &uri, headers, is_end);
         let mut loan = Loan::of(body.budget().cloned());
         if let Some(more) = loan.raise(beyond_first(0)) {
             reader.widen(more);
@@ -110,7 +111,7 @@ impl Sending {
 
 /// Adds `content-length` if the length is known, for recipients that need it in advance. Methods
 /// that usually have a body also get it when it is 0. RFC 9110 §8.6
-fn set_content_length(headers: &mut HeaderMap, method: &Method, body: &RequestBody) {
+fn set_content_length(headers: &mut Fields, method: &Method, body: &RequestBody) {
     let Some(length) = body.size_hint().exact() else {
         return;
     };

@@ -27,8 +27,9 @@ use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::task::Poll;
 use core::time::Duration;
-use http::{HeaderMap, Method, Uri};
+use http::{Method, Uri};
 use http_body::Body;
+use slackwater_http::Fields;
 use slackwater_http::http2::{Config, Connection, Ended, HeadLimits, Lost, Role};
 use std::io;
 use std::rc::Rc;
@@ -214,7 +215,7 @@ impl StreamPermit {
         &self,
         method: &Method,
         uri: &Uri,
-        headers: HeaderMap,
+        headers: Fields,
         is_end: bool,
     ) -> (StreamReader, StreamWriter) {
         let connection = &self.0.connection;

@@ -9,8 +9,9 @@ use bytes::{Bytes, BytesMut};
 use core::cell::Cell;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use slackwater_http::Fields;
 use std::io;
 use std::rc::Rc;
 use tokio::sync::oneshot;
@@ -339,7 +340,7 @@ impl RequestBody {
     }
 
     /// Forwards an interim response to the client.
-    pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+    pub(crate) fn send_interim(&self, status: StatusCode, headers: &Fields) {
         match &self.source {
             BodySource::Absent | BodySource::Own(_) => (),
             BodySource::Client(body) => body.send_interim(status, headers),
@@ -365,7 +366,7 @@ impl Limit {
 }
 
 impl ClientBody {
-    fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+    fn send_interim(&self, status: StatusCode, headers: &Fields) {
         match self {
             Self::Http1(upload) => upload.send_interim(status, headers),
             Self::Http2(incoming) => incoming.send_interim(status, headers),

@@ -4,8 +4,8 @@
 use super::RequestBody;
 use crate::forward::head::Origin;
 use crate::forward::head::{Refusal, hygiene, not_implemented};
-use http::Request;
 use slackwater_config::{Connect, ReplicaProtocol};
+use slackwater_http::Request;
 
 /// Prepares a client's request for a replica.
 pub fn prepare_request(

@@ -3,14 +3,14 @@
 //!
 //! Over HTTP/1.1 this is the request itself, because sending does not consume it. HTTP/2 consumes
 //! the request, so a copy is made beforehand. The copy is made for each request and rarely used, so
-//! it is cheap: names and values are shared with the request, and its fields are a list that
-//! becomes a header map only when it is needed.
+//! it is cheap: the fields are one text and one list.
 
 use super::body::{ReplayableBody, RequestBody};
 use crate::forward::wire::Budget;
 use crate::forward::wire::buffers;
-use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http::{Method, Uri, Version};
 use http_body::Body;
+use slackwater_http::{Fields, Request};
 use std::rc::Rc;
 
 /// A request that can be sent again: it has no body, or one that is kept.
@@ -32,7 +32,7 @@ struct CopiedHead {
     method: Method,
     uri: Uri,
     version: Version,
-    fields: Vec<(HeaderName, HeaderValue)>,
+    headers: Fields,
 }
 
 impl ReplayableRequest {
@@ -57,14 +57,11 @@ impl ReplayableRequest {
             return None;
         }
         let budget = request.body().budget().cloned();
-        let fields = request.headers().iter();
         let request = Head::Copy(Box::new(CopiedHead {
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
-            fields: fields
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
+            headers: request.headers().clone(),
         }));
         Some(Self {
             request,
@@ -108,13 +105,13 @@ impl ReplayableRequest {
                 *request.method_mut() = head.method;
                 *request.uri_mut() = head.uri;
                 *request.version_mut() = head.version;
-                request.headers_mut().extend(head.fields);
+                *request.headers_mut() = head.headers;
                 Some(request)
             }
         }
     }
 
-    /// Recycles the header map of a request that is no longer needed.
+    /// Recycles the fields of a request that is no longer needed.
     pub(crate) fn recycle(self) {
         if let Head::Itself(mut request) = self.request {
             buffers::take_headers_back(core::mem::take(request.headers_mut()));
@@ -127,7 +124,7 @@ mod tests {
     use super::*;
 
     fn request(method: Method) -> Request<RequestBody> {
-        Request::builder()
+        http::Request::builder()
             .method(method)
             .uri("/path?query")
             .version(Version::HTTP_11)
@@ -136,6 +133,7 @@ mod tests {
             .header("accept", "b")
             .body(RequestBody::default())
             .expect("a valid request")
+            .into()
     }
 
     #[test]

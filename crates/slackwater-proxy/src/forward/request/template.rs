@@ -1,14 +1,15 @@
 //! Further copies of a request, which may be sent while the first is still in flight.
 //!
-//! The template is made before the first copy is sent. It is cheap if no body has to be kept: names
-//! and values are shared. A body must be complete, and all of it in the replay buffer, when a copy
+//! The template is made before the first copy is sent. It is cheap if no body has to be kept: the
+//! fields are one text. A body must be complete, and all of it in the replay buffer, when a copy
 //! is made; the first copy continues to read it undisturbed.
 
 use super::body::{BodyTemplate, RequestBody};
 use crate::forward::wire::Budget;
 use http::header::CONTENT_LENGTH;
-use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Uri, Version};
+use http::{Extensions, HeaderValue, Method, Uri, Version};
 use http_body::Body;
+use slackwater_http::{Fields, Request};
 use std::rc::Rc;
 
 /// Template for further copies of a request.
@@ -17,7 +18,7 @@ pub(crate) struct RequestTemplate {
     method: Method,
     uri: Uri,
     version: Version,
-    headers: HeaderMap,
+    headers: Fields,
     extensions: Extensions,
     body: BodyTemplate,
     budget: Option<Rc<Budget>>,

@@ -16,8 +16,10 @@ use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
-use http::{HeaderMap, Response};
+
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use slackwater_http::Response;
 use slackwater_tower::wire::carried::CarriedField;
 use std::io;
 use std::rc::Rc;
@@ -66,7 +68,7 @@ pub struct ResponseBody<W: Watch> {
     open: Option<Open<W>>,
     /// Counts the request as in flight on its client's HTTP/2 connection.
     pub(crate) in_flight: Option<RequestInFlight>,
-    /// The server's load, to be sent in the response head. It is not in the header map, because
+    /// The server's load, to be sent in the response head. It is not among the fields, because
     /// inserting it costs more than writing it.
     pub load: Option<CarriedField>,
 }

@@ -7,8 +7,9 @@ use crate::forward::time::Deadlines;
 use crate::forward::wire::{Memory, buffers};
 use core::cell::Cell;
 use core::time::Duration;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use slackwater_config::{Limits, Timeouts};
+use slackwater_http::Fields;
 use slackwater_http::http1::HeadLimits;
 use slackwater_http::http2::{self, Config, Role};
 use std::rc::Rc;
@@ -154,7 +155,7 @@ impl Clients {
 
     /// Sets the client's verified certificate in a request head, and removes all other fields of
     /// that kind.
-    pub(crate) fn set_certificate(&self, headers: &mut HeaderMap, origin: &Origin) {
+    pub(crate) fn set_certificate(&self, headers: &mut Fields, origin: &Origin) {
         if self.forwards_certificates {
             client_cert::state(headers, origin.certificate.as_ref());
         }

@@ -12,8 +12,9 @@ use bytes::{Bytes, BytesMut};
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
-use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use http::{HeaderValue, StatusCode, Version};
 use http_body::Frame;
+use slackwater_http::Fields;
 use slackwater_http::http1::{
     BodyDecoder, BodyLength, CONTINUE, Decoded, Framing, HeadLimits, ResponseExtras,
     encode_response,
@@ -319,7 +320,7 @@ impl Inbound {
 
     /// Sends an interim response. 100 is not forwarded: the client received it when its body was
     /// first read, before a replica can send it.
-    fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+    fn send_interim(&self, status: StatusCode, headers: &Fields) {
         let mut interim = self.interim.borrow_mut();
         if status == StatusCode::CONTINUE || !self.is_waiting.get() || interim.is_full() {
             return;
@@ -376,7 +377,7 @@ impl Upload {
     }
 
     /// Forwards an interim response.
-    pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+    pub(crate) fn send_interim(&self, status: StatusCode, headers: &Fields) {
         if self.is_current() {
             self.inbound.send_interim(status, headers);
         }

@@ -2,15 +2,15 @@
 //!
 //! All data is read into one buffer of the worker. Short data is copied out of it, and the shortest
 //! into blocks that many pieces share. Long data takes the buffer along and the worker allocates
-//! another, so that large bodies are never copied. Write buffers come from a stock, and so do
-//! header maps, whose tables cost more to allocate than to clear. All of it belongs to the worker's
-//! thread and is lent within one poll, so it is kept in thread-locals.
+//! another, so that large bodies are never copied. Write buffers come from a stock, and so does the
+//! text of heads. All of it belongs to the worker's thread and is lent within one poll, so it is
+//! kept in thread-locals.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use core::cell::RefCell;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use http::HeaderMap;
+use slackwater_http::Fields;
 use std::io;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
@@ -36,17 +36,17 @@ const TEXT_BYTES: usize = 4 << 10;
 /// Larger buffers are not kept.
 const KEPT_BYTES_MAX: usize = 32 << 10;
 
-/// Maximum number of kept buffers or maps of each kind.
+/// Maximum number of kept buffers of each kind.
 const KEPT_MAX: usize = 64;
 
-/// Maximum capacity of a header map that is kept.
-const KEPT_FIELDS_MAX: usize = 128;
+/// The fields of longer heads are not kept.
+const KEPT_HEAD_BYTES_MAX: usize = 8 << 10;
 
 thread_local! {
     static READING: RefCell<BytesMut> = RefCell::default();
     static BLOCK: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(BLOCK_BYTES));
     static TEXTS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
-    static HEADERS: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
+    static HEADERS: RefCell<Vec<Fields>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Reads what is available. The result is empty if the other side has ended the stream.
@@ -106,17 +106,16 @@ pub(super) fn take_text_back(mut text: BytesMut) {
     });
 }
 
-/// Returns an empty header map.
-pub(crate) fn lend_headers() -> HeaderMap {
+/// Returns fields without any, and with space.
+pub(crate) fn lend_headers() -> Fields {
     HEADERS.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
-/// Takes a header map back.
-pub(crate) fn take_headers_back(mut headers: HeaderMap) {
-    if headers.capacity() == 0 || headers.capacity() > KEPT_FIELDS_MAX {
+/// Takes the space of fields back.
+pub(crate) fn take_headers_back(mut headers: Fields) {
+    if headers.capacity() == 0 || headers.capacity() > KEPT_HEAD_BYTES_MAX {
         return;
     }
-    // Outside of the borrow: dropping a value may run any code.
     headers.clear();
     HEADERS.with_borrow_mut(|kept| {
         if kept.len() < KEPT_MAX {
@@ -194,12 +193,14 @@ mod tests {
         take_text_back(BytesMut::with_capacity(KEPT_BYTES_MAX + 1));
         assert!(lend_text().capacity() <= KEPT_BYTES_MAX);
 
-        let mut headers = HeaderMap::with_capacity(16);
-        headers.insert("cookie", HeaderValue::from_static("a secret"));
+        let mut headers = Fields::new();
+        headers.insert("cookie", "a secret");
+        let space = headers.capacity();
         take_headers_back(headers);
         let headers = lend_headers();
-        assert!(headers.is_empty() && headers.capacity() >= 16);
-        take_headers_back(HeaderMap::with_capacity(KEPT_FIELDS_MAX * 2));
+        assert!(headers.is_empty() && headers.capacity() == space && space > 0);
+        let long = HeaderValue::from_bytes(&[b'x'; KEPT_HEAD_BYTES_MAX]).expect("a value");
+        take_headers_back(Fields::from_iter([("cookie", long)]));
         assert_eq!(lend_headers().capacity(), 0);
     }
 }

@@ -11,6 +11,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
+use slackwater_http::Fields;
 use slackwater_http::http2::{Key, Lost, Piece, Reason, ResponseHead};
 use std::io;
 use std::rc::Rc;
@@ -74,7 +75,7 @@ impl StreamWriter {
     pub(crate) fn respond(
         &self,
         status: StatusCode,
-        headers: &HeaderMap,
+        headers: &Fields,
         is_end: bool,
     ) -> Result<(), Lost> {
         let mut connection = self.connection.borrow_mut();
@@ -128,7 +129,7 @@ impl Incoming {
 
     /// Sends an interim response. 100 is not forwarded: the client receives it when the body is
     /// first read.
-    pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+    pub(crate) fn send_interim(&self, status: StatusCode, headers: &Fields) {
         if status != StatusCode::CONTINUE {
             let mut connection = self.reader.connection.borrow_mut();
             connection.send_interim(self.reader.key, status, headers);
@@ -156,7 +157,7 @@ impl Incoming {
         let mut connection = self.reader.connection.borrow_mut();
         let polled = connection.poll_piece(self.reader.key, cx);
         if core::mem::take(&mut self.expects_continue) && polled.is_pending() {
-            connection.send_interim(self.reader.key, StatusCode::CONTINUE, &HeaderMap::new());
+            connection.send_interim(self.reader.key, StatusCode::CONTINUE, &Fields::new());
         }
         let piece = ready!(polled);
         Poll::Ready(match piece {

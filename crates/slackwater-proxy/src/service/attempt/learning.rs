@@ -5,13 +5,13 @@
 //! searched for.
 
 use crate::orca;
-use http::HeaderMap;
 use slackwater_core::LoadReport;
 use slackwater_core::policy::Carried;
+use slackwater_http::FieldMap;
 use slackwater_tower::wire::carried::take_carried_report;
 
 /// Removes and returns the report that the policy learns from, in a response's head or trailers.
-pub(crate) fn take_report(carried: Carried, headers: &mut HeaderMap) -> Option<LoadReport> {
+pub(crate) fn take_report(carried: Carried, headers: &mut impl FieldMap) -> Option<LoadReport> {
     match carried {
         Carried::Nothing => None,
         Carried::Rates => orca::take(headers)?.of_rates(),
@@ -27,8 +27,7 @@ pub(crate) fn take_report(carried: Carried, headers: &mut HeaderMap) -> Option<L
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
-    use http::header::HeaderName;
+    use slackwater_http::Fields;
 
     const ORCA: (&str, &str) = (
         "endpoint-load-metrics",
@@ -42,11 +41,7 @@ mod tests {
         carried: Carried,
         fields: &[(&'static str, &'static str)],
     ) -> (Option<LoadReport>, usize) {
-        let field = |&(name, value)| {
-            let name: HeaderName = HeaderName::from_static(name);
-            (name, HeaderValue::from_static(value))
-        };
-        let mut headers: HeaderMap = fields.iter().map(field).collect();
+        let mut headers: Fields = fields.iter().copied().collect();
         (take_report(carried, &mut headers), headers.len())
     }
 

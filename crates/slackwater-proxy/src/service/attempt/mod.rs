@@ -15,19 +15,20 @@ pub(crate) use latency::{LatencyMeter, RequestTimer, ServiceLatency};
 pub(crate) use retries::{Hint, Retries, RetryPermit, follow};
 
 use crate::forward::{
-    Answer, AttemptTimeouts, Cause, End, Failure, Reply, RequestBody, Watch, drain,
+    Answer, AttemptTimeouts, Cause, End, Failure, Reply, RequestBody, ResponseBody, Watch, drain,
 };
 use crate::request_record::{AttemptHandle, AttemptKind, Ended, RecordHandle};
 use crate::service::admission::{Permit, ReplicaPermit};
 use crate::service::fleet::FleetReplica;
 use core::cell::Cell;
 use core::time::Duration;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, StatusCode};
 use learning::take_report;
 use slackwater_config::routes::RetryRules;
 use slackwater_core::overload::Shed;
 use slackwater_core::policy::{Carried, Explanation, Outcome};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_http::{FieldMap, Request};
 use slackwater_tower::client::Lease;
 use slackwater_tower::response::{GrpcStatus, ReadOutcome, read_head, read_trailers};
 use slackwater_tower::wire::asks::set_time_left;
@@ -148,14 +149,13 @@ impl RejectedResponse {
     /// Gives the response up.
     pub(crate) fn discard(mut self) {
         self.attempt.is_discarded = true;
-        discard(self.reply.into_response(self.attempt));
+        discard(self.reply.into_response(self.attempt).into_body());
     }
 }
 
 /// Drains a response that is not forwarded, if its end is near, so that its connection can be
 /// reused.
-pub(crate) fn discard(response: Answer<Box<Attempt>>) {
-    let mut body = response.into_body();
+pub(crate) fn discard(mut body: ResponseBody<Box<Attempt>>) {
     let Some(attempt) = body.watch_mut() else {
         return;
     };
@@ -332,7 +332,7 @@ impl Attempt {
     }
 
     /// Passes a load report in the response to the policy, and removes it from the response.
-    fn learn(&self, headers: &mut HeaderMap) {
+    fn learn(&self, headers: &mut impl FieldMap) {
         if let Some(report) = take_report(self.learning, headers)
             && let Some(lease) = &self.lease
         {

@@ -11,11 +11,12 @@ use crate::forward::Cause;
 use crate::service::admission::ServiceCounts;
 use core::cell::RefCell;
 use core::time::Duration;
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderName, header};
 use slackwater_config::RetrySettings;
 use slackwater_config::routes::RetryRules;
 use slackwater_core::SplitMix64;
 use slackwater_core::tail::{Backoff, RetryBudget};
+use slackwater_http::Fields;
 use std::sync::Arc;
 
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
@@ -131,7 +132,7 @@ pub(crate) const fn follow(rules: &RetryRules, cause: &Cause) -> bool {
 impl Hint {
     /// Reads the hint in a response. gRPC's field takes precedence, because it is finer. A negative
     /// or invalid value there means never (gRPC A6).
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &Fields) -> Self {
         if let Some(pushback) = headers.get(GRPC_PUSHBACK) {
             let ms = pushback.to_str().ok().and_then(|ms| ms.parse().ok());
             return ms.map_or(Self::Never, |ms| Self::After(Duration::from_millis(ms)));
@@ -149,9 +150,10 @@ impl Hint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{Method, Request, Response, StatusCode};
+    use http::{Method, StatusCode};
     use slackwater_config::routes::RetryMethods;
     use slackwater_http::GRPC_STATUS;
+    use slackwater_http::{Request, Response};
 
     fn rules(change: impl FnOnce(&mut RetryRules)) -> RetryRules {
         let mut rules = RetryRules::default();

@@ -15,10 +15,11 @@ use core::cell::Cell;
 use core::future::pending;
 use core::pin::pin;
 use core::time::Duration;
-use http::{HeaderName, HeaderValue, Request, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Outcome;
 use slackwater_core::tail::WatchEnd;
+use slackwater_http::Request;
 use slackwater_tower::response::{GrpcStatus, head_outcome};
 use std::rc::Rc;
 use tokio::time::{Instant, sleep_until};
@@ -302,7 +303,7 @@ fn is_answer(reply: &AttemptResponse) -> bool {
 /// Discards a copy that is no longer needed.
 fn discard_sent(sent: Result<AttemptResponse, AttemptError>) {
     match sent {
-        Ok(reply) => discard(reply),
+        Ok(reply) => discard(reply.into_body()),
         Err(AttemptError::Rejected(rejected)) => rejected.discard(),
         Err(AttemptError::Failed(_)) => (),
     }

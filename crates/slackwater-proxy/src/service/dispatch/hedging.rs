@@ -9,9 +9,10 @@
 use crate::forward::{RequestBody, is_grpc_call};
 use crate::service::admission::ServiceCounts;
 use core::cell::RefCell;
-use http::{HeaderMap, Request};
+
 use slackwater_config::HedgingSettings;
 use slackwater_core::tail::{Hedger, Watch, WatchEnd};
+use slackwater_http::{Fields, Request};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -140,7 +141,7 @@ impl<'h> HedgeWatch<'h> {
     }
 
     /// Records that the request was answered, with these header fields.
-    pub(crate) fn answered(mut self, headers: &HeaderMap) {
+    pub(crate) fn answered(mut self, headers: &Fields) {
         if let Some(method) = self.new_method.take().filter(|_| is_grpc_call(headers)) {
             self.hedging.classes.borrow_mut().add_method(method);
         }

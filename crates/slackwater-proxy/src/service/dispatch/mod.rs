@@ -36,7 +36,7 @@ use core::future::poll_fn;
 use core::net::IpAddr;
 use core::time::Duration;
 use hedging::Hedging;
-use http::{HeaderMap, Request};
+
 use slackwater_config::Fault;
 use slackwater_config::tls::Client;
 use slackwater_config::{Limits, ReplicaProtocol, ServiceConfig};
@@ -45,6 +45,7 @@ use slackwater_core::keys::keyed;
 use slackwater_core::policy::{Carried, Explanation, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_discovery::Fleet;
+use slackwater_http::{Fields, Request};
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
 use slackwater_telemetry::facts::WorkerFacts;
@@ -341,7 +342,7 @@ impl Service {
     }
 
     /// Client address for sticky routing; call before `prepare_request` strips it.
-    pub(crate) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
+    pub(crate) fn client(&self, headers: &Fields, origin: &Origin) -> Option<IpAddr> {
         let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
         asks.then(|| origin.client(headers))
     }

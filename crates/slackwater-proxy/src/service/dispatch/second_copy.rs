@@ -8,11 +8,12 @@ use super::{PickedFor, Service};
 use crate::forward::RequestBody;
 use crate::request_record::CopyKind;
 use crate::service::attempt::Attempt;
-use http::{HeaderMap, Request};
+
 use slackwater_core::ReplicaId;
 use slackwater_core::overload::Priority;
 use slackwater_core::policy::Query;
 use slackwater_core::tail::WatchEnd;
+use slackwater_http::{Fields, Request};
 use slackwater_tower::wire::asks::set_priority;
 use tokio::time::Instant;
 
@@ -119,7 +120,7 @@ impl<'s> CopyPlan<'s> {
     }
 
     /// Records that the first copy was answered, with these header fields.
-    pub(crate) fn answered(self, headers: &HeaderMap) {
+    pub(crate) fn answered(self, headers: &Fields) {
         match self {
             Self::Late(watching) => watching.answered(headers),
             Self::Tied(tied) => tied.end(WatchEnd::Answered),

@@ -11,8 +11,8 @@ use crate::forward::{
 };
 use crate::request_record::{AttemptKind, RecordHandle};
 use crate::service::attempt::Attempt;
-use http::Request;
 use slackwater_core::overload::Priority;
+use slackwater_http::Request;
 use slackwater_tower::wire::asks::set_priority;
 
 impl Service {

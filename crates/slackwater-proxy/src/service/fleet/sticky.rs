@@ -13,10 +13,11 @@ use crate::service::keys::cookie;
 use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 use core::net::IpAddr;
-use http::header::{HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
+use http::header::{HeaderName, HeaderValue, SET_COOKIE};
 use sha2::{Digest, Sha256};
 use slackwater_config::{StickyBy, StickySettings};
 use slackwater_core::ReplicaId;
+use slackwater_http::Fields;
 
 /// A worker's rule for which requests stick to which replica.
 #[derive(Debug)]
@@ -78,7 +79,7 @@ impl Sticky {
     }
 
     /// Returns the replica that a request sticks to, if any.
-    pub(crate) fn find(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Option<ReplicaId> {
+    pub(crate) fn find(&self, headers: &Fields, client: Option<IpAddr>) -> Option<ReplicaId> {
         match &self.by {
             By::Cookie { name, .. } => {
                 let token = cookie(headers, name)?;
@@ -105,12 +106,7 @@ impl Sticky {
     }
 
     /// Sets the cookie for `replica`, unless the request has it already.
-    pub(crate) fn mark(
-        &self,
-        headers: &mut HeaderMap,
-        asked: Option<ReplicaId>,
-        replica: ReplicaId,
-    ) {
+    pub(crate) fn mark(&self, headers: &mut Fields, asked: Option<ReplicaId>, replica: ReplicaId) {
         let By::Cookie { name, attributes } = &self.by else {
             return;
         };
@@ -233,9 +229,9 @@ mod tests {
         Sticky::new(&settings, fleet.iter().cloned()).expect("some rule")
     }
 
-    fn headers(name: &'static str, value: &str) -> HeaderMap {
+    fn headers(name: &'static str, value: &str) -> Fields {
         let value = HeaderValue::try_from(value).expect("a value");
-        HeaderMap::from_iter([(HeaderName::from_static(name), value)])
+        Fields::from_iter([(HeaderName::from_static(name), value)])
     }
 
     #[test]
@@ -250,9 +246,13 @@ mod tests {
         let [one, other] = [(); 2].map(|()| sticky(StickyBy::Cookie, &fleet));
         for home in &fleet {
             let (replica, address) = (home.parts[0], home.address);
-            let mut told = HeaderMap::new();
+            let mut told = Fields::new();
             one.mark(&mut told, None, replica);
-            let cookie = told[SET_COOKIE].to_str().expect("text");
+            let cookie = told
+                .get(SET_COOKIE)
+                .expect("a cookie")
+                .to_str()
+                .expect("text");
             let (pair, attributes) = cookie.split_once(';').expect("attributes");
             assert_eq!(attributes, " Path=/; HttpOnly; SameSite=Lax");
             let (_, token) = pair.split_once('=').expect("a pair");
@@ -264,7 +264,7 @@ mod tests {
             assert!(!token.contains(&shown), "{token} shows {address}");
             let asks = headers("cookie", &format!("a=b; {pair} ;c=d"));
             assert_eq!(other.find(&asks, None), Some(replica));
-            let mut again = HeaderMap::new();
+            let mut again = Fields::new();
             other.mark(&mut again, Some(replica), replica);
             assert!(again.is_empty(), "it has that cookie");
             other.mark(&mut again, Some(fleet[0].parts[0]), replica);
@@ -288,7 +288,7 @@ mod tests {
                 "{cookie}"
             );
         }
-        assert_eq!(sticky.find(&HeaderMap::new(), None), None);
+        assert_eq!(sticky.find(&Fields::new(), None), None);
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
             counts.iter().all(|count| (count - 2000).abs() < 240),
             "{counts:?}"
         );
-        assert_eq!(all.find(&HeaderMap::new(), None), None, "without the field");
+        assert_eq!(all.find(&Fields::new(), None), None, "without the field");
     }
 
     fn place(fleet: &[StickyTarget], part: ReplicaId) -> usize {
@@ -369,10 +369,14 @@ mod tests {
             assert_ne!(place(&fleet, found.expect("a home")), 1);
         }
         let by_cookie = sticky(StickyBy::Cookie, &fleet);
-        let mut told = HeaderMap::new();
+        let mut told = Fields::new();
         let standby = fleet[1].parts[0];
         by_cookie.mark(&mut told, None, standby);
-        let cookie = told[SET_COOKIE].to_str().expect("text");
+        let cookie = told
+            .get(SET_COOKIE)
+            .expect("a cookie")
+            .to_str()
+            .expect("text");
         let (pair, _) = cookie.split_once(';').expect("attributes");
         assert_eq!(
             by_cookie.find(&headers("cookie", pair), None),
@@ -384,7 +388,7 @@ mod tests {
     fn client_addresses_are_sticky_keys() {
         let sticky = sticky(StickyBy::Address, &fleet(50));
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().ok());
-        let none = HeaderMap::new();
+        let none = Fields::new();
         assert_eq!(sticky.find(&none, a), sticky.find(&none, a));
         assert_ne!(sticky.find(&none, a), sticky.find(&none, b));
         assert_eq!(sticky.find(&none, None), None);

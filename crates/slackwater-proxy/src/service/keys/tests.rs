@@ -30,7 +30,7 @@ fn request(target: &str, fields: &[(&'static str, &[u8])]) -> Request<RequestBod
     let mut request = Request::new(RequestBody::own(Bytes::new()));
     *request.uri_mut() = target.parse().expect("a target");
     for (name, value) in fields {
-        let value = HeaderValue::from_bytes(value).expect("a value");
+        let value = http::HeaderValue::from_bytes(value).expect("a value");
         request.headers_mut().append(*name, value);
     }
     request
@@ -151,18 +151,18 @@ fn hints_are_the_hash_or_a_header() {
         "too long"
     );
 
-    let mut headers = HeaderMap::new();
-    headers.insert(HINT, HeaderValue::from_static("forged"));
+    let mut headers = Fields::new();
+    headers.insert(HINT, "forged");
     by("\"path\"").pass_on(None, &mut headers);
     assert!(headers.is_empty(), "a hint where hints are off");
-    headers.insert(HINT, HeaderValue::from_static("forged"));
+    headers.insert(HINT, "forged");
     named.pass_on(None, &mut headers);
     assert!(headers.is_empty(), "a client's own hint");
     let key = RequestKey {
         hash: None,
         hint: Bytes::from_static(b"p"),
     };
-    headers.insert(HINT, HeaderValue::from_static("forged"));
+    headers.insert(HINT, "forged");
     named.pass_on(Some(&key), &mut headers);
     assert_eq!(headers.get(HINT).expect("the hint"), "70");
     assert_eq!(headers.len(), 1);

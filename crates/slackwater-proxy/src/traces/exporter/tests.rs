@@ -3,11 +3,11 @@
 use super::*;
 use crate::traces::messages::Span;
 use core::net::SocketAddr;
-use http::HeaderMap;
 use rustls::pki_types::PrivateKeyDer;
 use slackwater_collector::{Collector, Manner, Value};
 use slackwater_config::{CollectorHeaders, CollectorProtocol};
 use slackwater_core::Quantile;
+use slackwater_http::Fields;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -42,7 +42,7 @@ fn start(settings: &TracingSettings) -> Exporter {
 
 /// Sends a span of its own trace.
 fn send(tracer: &Rc<Tracer>, name: &str) {
-    let begun = tracer.begin(&mut HeaderMap::new(), |_| "http");
+    let begun = tracer.begin(&mut Fields::new(), |_| "http");
     let span = Span {
         name: name.to_owned(),
         ..begun.expect("sampled").server_span()

@@ -247,6 +247,6 @@ fn admitted<RB: Body>(
     let Some(mut permit) = permit else {
         return response.map(|_| AdmittedBody::empty());
     };
-    permit.head_ready(end_by_head(&response));
+    permit.head_ready(end_by_head(response.status(), response.headers()));
     response.map(|body| AdmittedBody::new(body, permit))
 }

@@ -32,11 +32,11 @@ use core::fmt;
 use core::net::IpAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use http::HeaderMap;
 use slackwater_core::Instant;
 use slackwater_core::overload::{self, Left, Place, Started};
 use slackwater_core::tail::{TieName, Ties};
 use slackwater_core::tracker::End;
+use slackwater_http::FieldMap;
 use state::{Arrived, Beginning, State, Waiter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -94,7 +94,7 @@ impl Admission {
     }
 
     /// Reads priority and deadline from a request's headers: see [`asks`].
-    pub fn asks(&self, headers: &HeaderMap) -> Asks {
+    pub fn asks(&self, headers: &impl FieldMap) -> Asks {
         let left = asks::time_left(headers);
         Asks {
             priority: asks::priority(headers),
@@ -104,7 +104,7 @@ impl Admission {
 
     /// Reads a request's tie from its headers, if the other copy is at a peer: see
     /// [`tie`](crate::wire::tie).
-    pub fn tie(&self, headers: &HeaderMap) -> Option<Tie> {
+    pub fn tie(&self, headers: &impl FieldMap) -> Option<Tie> {
         let peers = self.shared.peers.as_ref()?;
         Tie::read(headers).filter(|tie| peers.know(tie.other_copy.ip()))
     }

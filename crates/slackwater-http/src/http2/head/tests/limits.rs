@@ -27,7 +27,7 @@ fn head_size_and_field_count_are_limited() {
         let value = "x".repeat(length);
         let block = block(&[("a", &value[..])]);
         let mut decoder = Decoder::new();
-        let read = decode_trailers(&mut decoder, &block, few, HeaderMap::new());
+        let read = decode_trailers(&mut decoder, &block, few);
         assert_eq!(read, Err(bad));
         let skipped = skip_block(&mut Decoder::new(), &block, few);
         assert_eq!(
@@ -47,7 +47,7 @@ fn head_size_and_field_count_are_limited() {
     for (length, is_read) in [(65534, true), (65535, false)] {
         let path = format!("/{}", "a".repeat(length - 1));
         let written = [block(&GET[..3]), vec![0x04], string(&path)].concat();
-        let read = decode_request(&mut Decoder::new(), &written, much, HeaderMap::new());
+        let read = decode_request(&mut Decoder::new(), &written, much, Fields::new());
         assert_eq!(read.err(), (!is_read).then_some(BadHead::TooLarge));
     }
 }

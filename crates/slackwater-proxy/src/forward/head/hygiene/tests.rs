@@ -23,11 +23,11 @@ fn request(
     version: Version,
     fields: &[(&'static str, &'static str)],
 ) -> Request<()> {
-    let mut builder = Request::builder().uri(target).version(version);
+    let mut builder = http::Request::builder().uri(target).version(version);
     for (name, value) in fields {
         builder = builder.header(*name, *value);
     }
-    builder.body(()).expect("a valid request")
+    builder.body(()).expect("a valid request").into()
 }
 
 fn prepared(
@@ -49,12 +49,14 @@ fn refused(version: Version, fields: &[(&'static str, &'static str)]) -> u16 {
         .as_u16()
 }
 
-fn field<'a>(request: &'a Request<()>, name: &str) -> Vec<&'a str> {
+fn names(headers: &Fields) -> Vec<String> {
+    let names = headers.keys();
+    names.map(|name| name.escape_ascii().to_string()).collect()
+}
+
+fn field<'a>(request: &'a Request<()>, name: &'a str) -> Vec<&'a str> {
     let values = request.headers().get_all(name);
-    values
-        .iter()
-        .map(|value| value.to_str().expect("text"))
-        .collect()
+    values.map(|value| value.to_str().expect("text")).collect()
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn hop_by_hop_fields_are_removed() {
             ("upgrade", "websocket"),
         ],
     );
-    let mut names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
+    let mut names = names(request.headers());
     names.sort_unstable();
     assert_eq!(
         names,
@@ -224,23 +226,24 @@ fn a_tunnel_request_names_only_the_host_of_its_target() {
 
 #[test]
 fn hop_by_hop_fields_are_removed_from_responses() {
-    let mut response = Response::builder()
-        .version(Version::HTTP_10)
-        .header("connection", "keep-alive, x-hop")
-        .header("keep-alive", "timeout=5")
-        .header("x-hop", "1")
-        .header("transfer-encoding", "chunked")
-        .header("trailer", "x-sum")
-        .header("set-cookie", "a")
-        .header("set-cookie", "b")
-        .body(())
-        .expect("a valid response");
+    let mut response = Response::from(
+        http::Response::builder()
+            .version(Version::HTTP_10)
+            .header("connection", "keep-alive, x-hop")
+            .header("keep-alive", "timeout=5")
+            .header("x-hop", "1")
+            .header("transfer-encoding", "chunked")
+            .header("trailer", "x-sum")
+            .header("set-cookie", "a")
+            .header("set-cookie", "b")
+            .body(())
+            .expect("a valid response"),
+    );
     assert!(prepare_response(&mut response));
-    assert_eq!(response.version(), Version::HTTP_11);
-    let mut names: Vec<&str> = response.headers().keys().map(HeaderName::as_str).collect();
+    let mut names = names(response.headers());
     names.sort_unstable();
-    assert_eq!(names, ["set-cookie", "trailer"]);
-    assert_eq!(response.headers().get_all("set-cookie").iter().count(), 2);
+    assert_eq!(names, ["set-cookie", "set-cookie", "trailer"]);
+    assert_eq!(response.headers().get_all("set-cookie").count(), 2);
 
     let mut coded = Response::new(());
     coded.headers_mut().insert(
@@ -261,11 +264,13 @@ fn a_transfer_coding_overrides_a_length() {
         let request = prepared(protocol, "/", Version::HTTP_11, &both);
         assert!(field(&request, "content-length").is_empty());
     }
-    let mut response = Response::builder()
-        .header("content-length", "5")
-        .header("transfer-encoding", "chunked")
-        .body(())
-        .expect("a valid response");
+    let mut response = Response::from(
+        http::Response::builder()
+            .header("content-length", "5")
+            .header("transfer-encoding", "chunked")
+            .body(())
+            .expect("a valid response"),
+    );
     assert!(prepare_response(&mut response));
     assert!(response.headers().is_empty());
 }
