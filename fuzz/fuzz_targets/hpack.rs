@@ -21,7 +21,7 @@ const NAMES: [&str; 6] = ["a", "ab", "abc", "cookie", "via", "etag"];
 
 /// The size of the fields of a head.
 fn size(headers: &Fields) -> usize {
-    let field = |(name, value): (&str, Value<'_>)| name.len() + value.as_bytes().len() + 32;
+    let field = |(name, value): (&[u8], Value<'_>)| name.len() + value.as_bytes().len() + 32;
     headers.iter().map(field).sum()
 }
 
@@ -84,7 +84,7 @@ fuzz_target!(|steps: Vec<(u8, u16, &[u8])>| {
                 let read = read.expect("a response");
                 assert_eq!((read.status.as_u16(), &read.headers), (409, &sent));
                 out.clear();
-                let sent = sent.to_map();
+                let sent = sent.to_map().expect("few");
                 encode_trailers(&mut encoder, &mut out, &sent);
                 let read = decode_trailers(&mut decoder, &out, whole);
                 assert_eq!(read.expect("trailers"), sent);

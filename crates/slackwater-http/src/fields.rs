@@ -25,9 +25,12 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 const COLON: &[u8; 2] = b": ";
 const LINE_END: &[u8; 2] = b"\r\n";
 
+/// Texts up to this length may hold twice as much memory.
+const LONG_BYTES: usize = 4 << 10;
+
 /// Fields in their order. A name may occur more than once. Names are in lower case, and those that
 /// are looked for must be, too.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Fields {
     /// The lines of all fields, and of those that were removed.
     text: Vec<u8>,
@@ -103,6 +106,13 @@ impl Fields {
     pub fn clear(&mut self) {
         self.text.clear();
         self.lines.clear();
+    }
+
+    /// Gives back what a long text has reserved beyond its end.
+    pub(crate) fn shrink_long(&mut self) {
+        if self.text.len() > LONG_BYTES {
+            self.text.shrink_to_fit();
+        }
     }
 
     fn value_of(&self, line: Line) -> Value<'_> {
@@ -234,7 +244,7 @@ impl Fields {
             let found = scan::line(rest)?;
             let (name_bytes, end) = (found.name_bytes, start + found.line_bytes);
             let name = rest.get(..name_bytes).unwrap_or_default();
-            let value = rest.get(found.value).unwrap_or_default();
+            let value = rest.get(found.value.clone()).unwrap_or_default();
             note(name, value)?;
             let mut line = Line {
                 start,
@@ -243,9 +253,12 @@ impl Fields {
                 is_sensitive: false,
             };
             if !found.is_as_written {
-                let written = [name, COLON, value, LINE_END].concat();
                 line.start = self.text.len();
-                self.text.extend_from_slice(&written);
+                self.text.extend_from_within(start..start + name_bytes);
+                self.text.extend_from_slice(COLON);
+                let value = start + found.value.start..start + found.value.end;
+                self.text.extend_from_within(value);
+                self.text.extend_from_slice(LINE_END);
                 line.end = self.text.len();
             }
             self.lines.push(line);
@@ -279,6 +292,20 @@ impl Fields {
         if let Some(lines @ [_, ..]) = self.text.get(run.clone()) {
             write(lines);
         }
+    }
+}
+
+impl Clone for Fields {
+    fn clone(&self) -> Self {
+        let mut copy = Self::new();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Copies the fields into space that is there already.
+    fn clone_from(&mut self, other: &Self) {
+        self.text.clone_from(&other.text);
+        self.lines.clone_from(&other.lines);
     }
 }
 

@@ -20,8 +20,8 @@ pub trait FieldMap {
     /// Appends a field. Returns whether there was room: `http`'s map has a limit of its own.
     fn add(&mut self, name: &HeaderName, value: &HeaderValue) -> bool;
 
-    /// Removes all fields with this name. Returns the value of the first.
-    fn take(&mut self, name: &HeaderName) -> Option<HeaderValue>;
+    /// Removes all fields with this name. Returns whether there was one.
+    fn unset(&mut self, name: &HeaderName) -> bool;
 }
 
 impl FieldMap for Fields {
@@ -46,8 +46,8 @@ impl FieldMap for Fields {
         true
     }
 
-    fn take(&mut self, name: &HeaderName) -> Option<HeaderValue> {
-        Self::take(self, name)
+    fn unset(&mut self, name: &HeaderName) -> bool {
+        self.remove(name)
     }
 }
 
@@ -72,7 +72,7 @@ impl FieldMap for HeaderMap {
         self.try_append(name, value.clone()).is_ok()
     }
 
-    fn take(&mut self, name: &HeaderName) -> Option<HeaderValue> {
-        self.remove(name)
+    fn unset(&mut self, name: &HeaderName) -> bool {
+        self.remove(name).is_some()
     }
 }

@@ -179,6 +179,23 @@ fn more_fields_than_a_map_has_room_for_are_no_map() {
 }
 
 #[test]
+fn long_text_gives_back_what_it_has_reserved() {
+    let long = HeaderValue::from_bytes(&[b'x'; 3 * LONG_BYTES]).expect("a value");
+    let mut fields = Fields::new();
+    for name in ["a", "b", "c"] {
+        fields.append(name, &long);
+    }
+    fields.shrink_long();
+    assert_eq!(fields.text.capacity(), fields.text.len());
+    assert_eq!(fields.get("c").map(HeaderValue::from), Some(long));
+    let mut short = Fields::new();
+    short.append("a", "1");
+    let before = short.text.capacity();
+    short.shrink_long();
+    assert_eq!(short.text.capacity(), before);
+}
+
+#[test]
 fn retain_keeps_what_its_function_chooses() {
     let mut fields = read("a: 1\r\nb: 2\r\na: 3\r\nc: 4\r\n\r\n");
     let mut seen = Vec::new();

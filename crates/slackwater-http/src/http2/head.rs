@@ -110,10 +110,13 @@ pub fn decode_request(
     }
     parts.authority = gathered.authority;
     let uri = Uri::from_parts(parts).map_err(|_| BadHead::Malformed("the target is not valid"))?;
+    let mut headers = gathered.headers;
+    // Many streams may be open for a long time.
+    headers.shrink_long();
     Ok(RequestHead {
         method,
         uri,
-        headers: gathered.headers,
+        headers,
         length: gathered.length,
     })
 }

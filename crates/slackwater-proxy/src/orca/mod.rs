@@ -18,7 +18,7 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use core::time::Duration;
-use http::header::{HeaderName, HeaderValue};
+use http::header::HeaderName;
 use prost::Message;
 use slackwater_core::{LoadReport, Rif};
 use slackwater_http::FieldMap;
@@ -62,9 +62,10 @@ pub(crate) fn take(headers: &mut impl FieldMap) -> Option<OrcaLoadReport> {
     let forms: [(HeaderName, Read); 3] = [(ANY, read_any), (JSON, read_json), (BIN, read_bin)];
     let mut found = None;
     for (name, read) in forms {
-        if let Some(value) = headers.take(&name) {
-            let text = HeaderValue::to_str(&value).ok();
+        if let Some(value) = headers.first(&name) {
+            let text = value.to_str().ok();
             found = found.or_else(|| text.and_then(|text| read(text.trim())));
+            headers.unset(&name);
         }
     }
     found
@@ -205,6 +206,7 @@ fn read_bin(bin: &str) -> Option<OrcaLoadReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
     use slackwater_http::Fields;
 
     /// Returns CPU, rate and errors of a report in this field, in the core's units.

@@ -1,8 +1,8 @@
 //! Records the properties of requests in the streams of the policies that picked for them.
 
 use crate::request_record::{Consumer, Detail, Interest, RequestRecord};
-use http::HeaderName;
-use slackwater_http::{Fields, Value};
+use http::{HeaderName, HeaderValue};
+use slackwater_http::Fields;
 use slackwater_recording::Request;
 use std::sync::Arc;
 
@@ -44,16 +44,17 @@ impl Consumer for Requests {
 }
 
 fn request(record: &RequestRecord) -> Request {
-    let text = |value: Value<'_>| {
+    let text = |value: &HeaderValue| {
         let bytes = value.as_bytes();
         let kept = bytes.get(..Request::TEXT_MAX).unwrap_or(bytes);
         String::from_utf8_lossy(kept).into_owned()
     };
+    let values = record.values.iter();
     Request {
         method: record.method.as_str().to_owned(),
         status: record.status.map(|status| status.as_u16()),
         bytes_in: (record.upload.as_ref()).map_or(0, |upload| upload.bytes()),
         bytes_out: record.bytes_out,
-        fields: record.values().map(|value| value.map(text)).collect(),
+        fields: values.map(|value| value.as_ref().map(text)).collect(),
     }
 }

@@ -53,8 +53,8 @@ impl Drop for Owner {
         {
             directory.exemplify(record, reference);
         }
-        let fields = over.take().map(|record| record.fields);
-        recorder.keep_for_reuse(Rc::clone(&self.0), fields.unwrap_or_default());
+        let described = over.take().map(|record| record.described);
+        recorder.keep_for_reuse(Rc::clone(&self.0), described.unwrap_or_default());
     }
 }
 

@@ -10,6 +10,7 @@
 //! A request has the same id everywhere: see `ids`.
 
 mod attempt;
+mod described;
 mod handle;
 pub(crate) mod ids;
 mod record;

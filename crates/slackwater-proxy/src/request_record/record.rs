@@ -1,6 +1,7 @@
 //! The data of a request record.
 
 use super::attempt::AttemptRecord;
+use super::described::Described;
 use super::ids::RequestId;
 use super::recorder::RequestRecorder;
 use crate::forward::{Cut, Progress};
@@ -10,9 +11,9 @@ use core::fmt::Debug;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
-use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
+use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
-use slackwater_http::{Fields, Request, Value};
+use slackwater_http::Request;
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
 use slackwater_telemetry::facts::ResponseClass;
@@ -114,8 +115,9 @@ pub(crate) struct RequestRecord {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) version: Version,
-    /// The first of each field that is recorded.
-    pub(super) fields: Fields,
+    pub(super) described: Described,
+    /// The first value of each field that a consumer requests, in the order of its list.
+    pub(crate) values: Box<[Option<HeaderValue>]>,
     /// Drawn when first needed, unless the request has an id already.
     id: OnceCell<RequestId>,
     pub(crate) service: Option<Rc<str>>,
@@ -177,12 +179,12 @@ impl RequestRecord {
         recorder: &Rc<RequestRecorder>,
         request: &Request<B>,
         (id, traced): (Option<HeaderValue>, Option<Box<Traced>>),
-        mut fields: Fields,
+        mut described: Described,
         client: IpAddr,
         listener: &Authority,
         cut: &Rc<Cell<Cut>>,
     ) -> Self {
-        recorder.copy_fields(request.headers(), &mut fields);
+        described.read(request.headers());
         Self {
             recorder: Rc::clone(recorder),
             at: SystemTime::now(),
@@ -193,7 +195,8 @@ impl RequestRecord {
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
-            fields,
+            described,
+            values: recorder.values(request.headers()),
             id: id.map_or_else(OnceCell::new, |id| RequestId::InHeader(id).into()),
             service: None,
             directory: None,
@@ -225,28 +228,18 @@ impl RequestRecord {
         }
     }
 
-    fn field(&self, name: HeaderName) -> Option<&[u8]> {
-        self.fields.get(name).map(Value::as_bytes)
-    }
-
     pub(crate) fn referer(&self) -> Option<&[u8]> {
-        self.field(header::REFERER)
+        self.described.referer()
     }
 
     pub(crate) fn user_agent(&self) -> Option<&[u8]> {
-        self.field(header::USER_AGENT)
-    }
-
-    /// The first value of each field that a consumer requests, in the order of its list.
-    pub(crate) fn values(&self) -> impl Iterator<Item = Option<Value<'_>>> {
-        let names = self.recorder.fields().iter();
-        names.map(|name| self.fields.get(name))
+        self.described.user_agent()
     }
 
     /// The requested host: from the target, otherwise from `Host`.
     pub(crate) fn host(&self) -> Option<&[u8]> {
         let of_target = self.uri.authority().map(|it| it.as_str().as_bytes());
-        let host = of_target.or(self.field(header::HOST));
+        let host = of_target.or(self.described.host());
         host.map(without_user)
     }
 

@@ -1,5 +1,6 @@
 //! Consumers of request records, and how much detail each needs.
 
+use super::described::Described;
 use super::handle::{RecordHandle, SharedRecord};
 use super::ids::Ids;
 use super::record::RequestRecord;
@@ -9,7 +10,7 @@ use core::cell::{Cell, RefCell};
 use core::fmt::Debug;
 use core::net::IpAddr;
 use http::uri::Authority;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode};
 use http_body::Body;
 use slackwater_http::{Fields, Request, Response, Value};
 use std::rc::Rc;
@@ -17,11 +18,8 @@ use std::rc::Rc;
 /// Maximum number of consumers.
 pub(super) const CONSUMERS: usize = 3;
 
-/// Most records whose memory is kept, of less than 1 KiB each, and their fields.
+/// Most records whose memory is kept, of less than 2 KiB each.
 const REUSABLE_MAX: usize = 256;
-
-/// Longer fields are not kept.
-const FIELDS_KEPT_BYTES_MAX: usize = 1 << 10;
 
 /// The consumers of a recorder.
 pub(crate) type Consumers = [Option<Box<dyn Consumer>>; CONSUMERS];
@@ -97,7 +95,7 @@ pub(crate) struct RequestRecorder {
     /// `None` if tracing is off.
     tracing: Option<Tracing>,
     /// Memory of records that are over, for the next ones.
-    reusable: RefCell<Vec<(Rc<SharedRecord>, Fields)>>,
+    reusable: RefCell<Vec<(Rc<SharedRecord>, Described)>>,
 }
 
 /// How requests are traced.
@@ -133,19 +131,10 @@ impl RequestRecorder {
         &self.ids
     }
 
-    /// The fields that consumers request.
-    pub(super) fn fields(&self) -> &[HeaderName] {
-        &self.fields
-    }
-
-    /// Copies the first of each field that is recorded.
-    pub(super) fn copy_fields(&self, headers: &Fields, copy: &mut Fields) {
-        let always = [header::HOST, header::REFERER, header::USER_AGENT];
-        for name in always.iter().chain(&self.fields) {
-            if let Some(value) = headers.get(name) {
-                copy.append(name, value);
-            }
-        }
+    /// Returns the request's values of the recorded fields.
+    pub(super) fn values(&self, headers: &Fields) -> Box<[Option<HeaderValue>]> {
+        let value = |name| headers.get(name).map(HeaderValue::from);
+        self.fields.iter().map(value).collect()
     }
 
     /// Starts the record of a request; `id` is its id, if it has one. At the end, `cut` states
@@ -167,23 +156,19 @@ impl RequestRecorder {
             }
         }
         most.map_or_else(RecordHandle::default, |detail| {
-            let (reused, fields) = self.reusable.borrow_mut().pop().unzip();
-            let (told, fields) = (
-                (id.cloned(), traced.map(Box::new)),
-                fields.unwrap_or_default(),
-            );
-            let record =
-                || RequestRecord::new(self, request, told, fields, client(), listener, cut);
+            let (reused, described) = self.reusable.borrow_mut().pop().unzip();
+            let (told, kept) = ((id.cloned(), traced.map(Box::new)), described);
+            let kept = kept.unwrap_or_default();
+            let record = || RequestRecord::new(self, request, told, kept, client(), listener, cut);
             RecordHandle::begin(record, (detail, marks), reused)
         })
     }
 
     /// Keeps the memory of a record that is over.
-    pub(super) fn keep_for_reuse(&self, shared: Rc<SharedRecord>, mut fields: Fields) {
+    pub(super) fn keep_for_reuse(&self, shared: Rc<SharedRecord>, described: Described) {
         let mut reusable = self.reusable.borrow_mut();
-        if reusable.len() < REUSABLE_MAX && fields.capacity() <= FIELDS_KEPT_BYTES_MAX {
-            fields.clear();
-            reusable.push((shared, fields));
+        if reusable.len() < REUSABLE_MAX {
+            reusable.push((shared, described.without_long_text()));
         }
     }
 

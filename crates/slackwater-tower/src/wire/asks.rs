@@ -59,7 +59,7 @@ pub fn time_left(headers: &impl FieldMap) -> Option<Duration> {
 /// has that or is a gRPC call, otherwise in [`TIMEOUT_MS`].
 pub fn set_time_left(headers: &mut impl FieldMap, left: Duration) {
     if is_grpc(headers) || headers.first(&GRPC_TIMEOUT).is_some() {
-        headers.take(&TIMEOUT_MS);
+        headers.unset(&TIMEOUT_MS);
         if let Some(value) = write_grpc(left) {
             headers.set(&GRPC_TIMEOUT, value);
         }

@@ -148,9 +148,11 @@ pub(crate) fn write_load(said: CarriedLoad, headers: &mut impl FieldMap) {
 /// Removes the load header from a response's `headers`, so that it goes no further. Returns `None`
 /// if there is none, and an error if it is invalid; it is removed all the same.
 pub fn take_carried_report(headers: &mut impl FieldMap) -> Option<Result<LoadReport, BadLoad>> {
-    let is_one = headers.all(&LOAD).take(2).count() == 1;
-    let value = headers.take(&LOAD)?;
-    let read = read(value.as_bytes()).filter(|_| is_one);
+    let name = LOAD;
+    let mut values = headers.all(&name);
+    let read = read(values.next()?.as_bytes()).filter(|_| values.next().is_none());
+    drop(values);
+    headers.unset(&name);
     Some(read.ok_or(BadLoad))
 }
 

@@ -84,7 +84,7 @@ fn wide(span: u128) -> u64 {
 fn set(headers: &mut impl FieldMap, name: &HeaderName, value: Option<u64>) {
     match value {
         Some(value) => headers.set(name, HeaderValue::from(value)),
-        None => drop(headers.take(name)),
+        None => _ = headers.unset(name),
     }
 }
 
@@ -119,7 +119,7 @@ pub fn write_hint(hint: &[u8], headers: &mut impl FieldMap) -> Result<(), HintTo
     if bytes > HINT_BYTES_MAX {
         return Err(HintTooLong { bytes });
     }
-    headers.take(&HINT);
+    headers.unset(&HINT);
     // Hexadecimal digits always make a header value.
     if let (false, Ok(value)) = (hint.is_empty(), HeaderValue::try_from(hex::encode(hint))) {
         headers.set(&HINT, value);

@@ -128,12 +128,9 @@ fn answers<F: FieldMap>(mut fields: F) -> Vec<String> {
     fields.set(&c, text(""));
     assert!(fields.add(&c, &HeaderValue::from_bytes(b"\xe9").expect("a value")));
     answer(&fields);
-    let taken = [&a, &c, &c].map(|name| fields.take(name));
+    let unset = [&a, &c, &c].map(|name| fields.unset(name));
+    assert_eq!(unset, [true, true, false]);
     answer(&fields);
-    let is_sensitive = taken
-        .each_ref()
-        .map(|it| it.as_ref().map(HeaderValue::is_sensitive));
-    answers.push(format!("{taken:?} {is_sensitive:?}"));
     answers
 }
 
@@ -141,5 +138,5 @@ fn answers<F: FieldMap>(mut fields: F) -> Vec<String> {
 fn both_types_of_fields_give_the_same_answers() {
     let answers_of_map = answers(HeaderMap::new());
     assert_eq!(answers(Fields::new()), answers_of_map);
-    assert_eq!(answers_of_map.len(), 6 * 4 + 1);
+    assert_eq!(answers_of_map.len(), 6 * 4);
 }

@@ -11,7 +11,6 @@ use crate::forward::head::error_field::{
 use crate::forward::response::{ResponseBody, Watch};
 use http::StatusCode;
 use http::header::{self, HeaderValue};
-
 use slackwater_http::Response;
 pub use slackwater_tower::response::is_grpc as is_grpc_call;
 use slackwater_tower::wire::shed;

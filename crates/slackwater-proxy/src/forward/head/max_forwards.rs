@@ -13,11 +13,13 @@ pub(super) fn count_down<B>(request: &mut Request<B>) -> Result<(), Refusal> {
     if !is_trace && *request.method() != Method::OPTIONS {
         return Ok(());
     }
-    let mut values = request.headers().get_all("max-forwards");
-    let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(bad_request("more than one max-forwards field"));
+    let value = {
+        let mut values = request.headers().get_all(header::MAX_FORWARDS);
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return Err(bad_request("more than one max-forwards field"));
+        };
+        value
     };
-    drop(values);
     let digits = value.to_str().unwrap_or_default();
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let left = match digits.parse::<u64>() {

@@ -57,11 +57,13 @@ impl ReplayableRequest {
             return None;
         }
         let budget = request.body().budget().cloned();
+        let mut headers = buffers::lend_headers();
+        headers.clone_from(request.headers());
         let request = Head::Copy(Box::new(CopiedHead {
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
-            headers: request.headers().clone(),
+            headers,
         }));
         Some(Self {
             request,
@@ -113,9 +115,10 @@ impl ReplayableRequest {
 
     /// Recycles the fields of a request that is no longer needed.
     pub(crate) fn recycle(self) {
-        if let Head::Itself(mut request) = self.request {
-            buffers::take_headers_back(core::mem::take(request.headers_mut()));
-        }
+        buffers::take_headers_back(match self.request {
+            Head::Itself(mut request) => core::mem::take(request.headers_mut()),
+            Head::Copy(head) => head.headers,
+        });
     }
 }
 

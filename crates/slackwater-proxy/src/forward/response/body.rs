@@ -16,7 +16,6 @@ use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
-
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use slackwater_http::Response;

@@ -106,7 +106,7 @@ pub(super) fn take_text_back(mut text: BytesMut) {
     });
 }
 
-/// Returns fields without any, and with space.
+/// Returns an empty list of fields, with space if there is some left.
 pub(crate) fn lend_headers() -> Fields {
     HEADERS.with_borrow_mut(Vec::pop).unwrap_or_default()
 }

@@ -9,7 +9,6 @@
 use crate::forward::{RequestBody, is_grpc_call};
 use crate::service::admission::ServiceCounts;
 use core::cell::RefCell;
-
 use slackwater_config::HedgingSettings;
 use slackwater_core::tail::{Hedger, Watch, WatchEnd};
 use slackwater_http::{Fields, Request};

@@ -36,7 +36,6 @@ use core::future::poll_fn;
 use core::net::IpAddr;
 use core::time::Duration;
 use hedging::Hedging;
-
 use slackwater_config::Fault;
 use slackwater_config::tls::Client;
 use slackwater_config::{Limits, ReplicaProtocol, ServiceConfig};

@@ -8,7 +8,6 @@ use super::{PickedFor, Service};
 use crate::forward::RequestBody;
 use crate::request_record::CopyKind;
 use crate::service::attempt::Attempt;
-
 use slackwater_core::ReplicaId;
 use slackwater_core::overload::Priority;
 use slackwater_core::policy::Query;

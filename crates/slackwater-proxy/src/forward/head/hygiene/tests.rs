@@ -224,6 +224,25 @@ fn a_tunnel_request_names_only_the_host_of_its_target() {
     }
 }
 
+/// Half of a thousand fields are named, in no order, and each name twice.
+#[test]
+fn all_fields_that_connection_names_are_removed() {
+    let all: Vec<_> = (0..1_000).map(|number| format!("x-{number}")).collect();
+    let odd = all.iter().skip(1).step_by(2).cycle().step_by(3);
+    let listed: Vec<_> = odd.take(1_000).map(String::as_str).collect();
+    let mut headers = Fields::new();
+    for name in &all {
+        let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+        headers.append(name, "1");
+    }
+    let list = HeaderValue::from_str(&listed.join(", ")).expect("a value");
+    headers.append(header::CONNECTION, list);
+    let seen = Seen::in_head(&headers);
+    strip(&mut headers, seen);
+    let left: Vec<_> = all.iter().step_by(2).cloned().collect();
+    assert_eq!(names(&headers), left);
+}
+
 #[test]
 fn hop_by_hop_fields_are_removed_from_responses() {
     let mut response = Response::from(
