@@ -53,8 +53,9 @@ impl Drop for Owner {
         {
             directory.exemplify(record, reference);
         }
-        let described = over.take().map(|record| record.described);
-        recorder.keep_for_reuse(Rc::clone(&self.0), described.unwrap_or_default());
+        let described = core::mem::take(&mut record.described);
+        *over = None;
+        recorder.keep_for_reuse(Rc::clone(&self.0), described);
     }
 }
 
