@@ -344,10 +344,6 @@ impl<N: FieldName, V: FieldValue> Extend<(N, V)> for Fields {
 
 impl From<&HeaderMap> for Fields {
     fn from(map: &HeaderMap) -> Self {
-        let mut fields = Self::new();
-        for (name, value) in map {
-            fields.append(name, value);
-        }
-        fields
+        map.iter().collect()
     }
 }

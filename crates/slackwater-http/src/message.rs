@@ -6,7 +6,7 @@ use crate::fields::Fields;
 use http::{Extensions, Method, StatusCode, Uri, Version};
 
 /// A request: method, target and fields, and a body of any type.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub struct Request<B> {
     method: Method,
     uri: Uri,
@@ -17,7 +17,7 @@ pub struct Request<B> {
 }
 
 /// A response: status and fields, and a body of any type.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub struct Response<B> {
     status: StatusCode,
     headers: Fields,

@@ -50,7 +50,7 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     said.text("client.address", record.client.to_string());
     said.text("network.protocol.name", "http");
     said.text("network.protocol.version", version(record.version));
-    said.optional("user_agent.original", record.user_agent());
+    said.optional("user_agent.original", record.described.user_agent());
     if let Some(status) = status {
         said.number("http.response.status_code", status.into());
     }

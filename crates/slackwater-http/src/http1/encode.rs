@@ -152,11 +152,7 @@ pub fn encode_chunk_start(out: &mut BytesMut, data_len: usize) {
 /// Writes the end of a chunked body that has trailers.
 pub fn encode_trailers(out: &mut BytesMut, trailers: &HeaderMap) {
     out.put_slice(b"0\r\n");
-    for (name, value) in trailers {
-        if *name != header::TRANSFER_ENCODING && *name != header::CONTENT_LENGTH {
-            field(out, name, value);
-        }
-    }
+    fields(out, &Fields::from(trailers), Framing::Absent);
     out.put_slice(b"\r\n");
 }
 

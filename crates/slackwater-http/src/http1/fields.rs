@@ -8,11 +8,6 @@ use super::{BadKind, BadMessage};
 use crate::content_length;
 use crate::fields::{BadLine, Fields};
 
-const TOO_MANY: BadMessage = BadMessage {
-    kind: BadKind::HeadTooLarge,
-    reason: "the head has too many fields",
-};
-
 /// The result of the fields that concern the message itself.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(
@@ -50,7 +45,10 @@ impl From<BadLine> for BadMessage {
             BadLine::Name => Self::malformed("a field's name is not a token"),
             BadLine::Value => Self::malformed("a field's value has control characters"),
             BadLine::End => Self::LINE_END,
-            BadLine::TooMany => TOO_MANY,
+            BadLine::TooMany => Self {
+                kind: BadKind::HeadTooLarge,
+                reason: "the head has too many fields",
+            },
         }
     }
 }

@@ -55,7 +55,7 @@ impl Consumer for Lines {
         if !self.sample.borrow_mut().takes(record.failed(), total) {
             return;
         }
-        let referer = record.referer();
+        let referer = record.described.referer();
         let request = RequestFacts {
             method: record.method.as_str(),
             path: record.path(),
@@ -63,7 +63,7 @@ impl Consumer for Lines {
             protocol: protocol(record.version),
             host: record.host(),
             referer: referer.map(|referer| shown_referer(referer, self.with_query)),
-            user_agent: record.user_agent(),
+            user_agent: record.described.user_agent(),
             id: match record.id() {
                 RequestId::InHeader(id) => Id::Given(id.as_bytes()),
                 RequestId::Drawn(digits) => Id::Drawn(digits),

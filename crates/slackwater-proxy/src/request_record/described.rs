@@ -8,7 +8,7 @@ const KEPT_BYTES_MAX: usize = 1 << 10;
 
 /// The first value of each of these fields, copied into one text.
 #[derive(Debug, Default)]
-pub(super) struct Described {
+pub(crate) struct Described {
     text: Vec<u8>,
     host: Option<Range<usize>>,
     referer: Option<Range<usize>>,
@@ -45,11 +45,11 @@ impl Described {
         self.at(self.host.as_ref())
     }
 
-    pub(super) fn referer(&self) -> Option<&[u8]> {
+    pub(crate) fn referer(&self) -> Option<&[u8]> {
         self.at(self.referer.as_ref())
     }
 
-    pub(super) fn user_agent(&self) -> Option<&[u8]> {
+    pub(crate) fn user_agent(&self) -> Option<&[u8]> {
         self.at(self.user_agent.as_ref())
     }
 

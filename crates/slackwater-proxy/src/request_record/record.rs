@@ -115,7 +115,7 @@ pub(crate) struct RequestRecord {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) version: Version,
-    pub(super) described: Described,
+    pub(crate) described: Described,
     /// The first value of each field that a consumer requests, in the order of its list.
     pub(crate) values: Box<[Option<HeaderValue>]>,
     /// Drawn when first needed, unless the request has an id already.
@@ -226,14 +226,6 @@ impl RequestRecord {
             counted: Counted::default(),
             kept: Cell::new(false),
         }
-    }
-
-    pub(crate) fn referer(&self) -> Option<&[u8]> {
-        self.described.referer()
-    }
-
-    pub(crate) fn user_agent(&self) -> Option<&[u8]> {
-        self.described.user_agent()
     }
 
     /// The requested host: from the target, otherwise from `Host`.
