@@ -41,6 +41,8 @@ pub struct RequestHead {
     pub headers: Fields,
     /// The value of `content-length`.
     pub length: Option<u64>,
+    /// Octets of all names and values, plus 32 for each field, as in [`HeadLimits`].
+    pub bytes: usize,
 }
 
 /// The head of a response, final or not.
@@ -118,6 +120,7 @@ pub fn decode_request(
         uri,
         headers,
         length: gathered.length,
+        bytes: gathered.size,
     })
 }
 

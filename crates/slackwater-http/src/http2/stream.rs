@@ -58,6 +58,8 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
+    /// The size of the request's head, if the peer sent it.
+    pub(super) head_bytes: usize,
     pub(super) ours: Half,
     pub(super) theirs: Half,
     pub(super) reader: Owner,
@@ -90,6 +92,7 @@ impl Stream {
     pub(super) fn new(id: u32, receives: u32, sends: u32) -> Self {
         Self {
             id,
+            head_bytes: 0,
             ours: Half::Open,
             theirs: Half::Open,
             reader: Owner::Holds,

@@ -17,6 +17,8 @@ pub struct Key(usize);
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     slab: Slab<Stream>,
+    /// The size of all requests' heads that the peer sent.
+    head_bytes: usize,
     /// Streams that are not closed, by number.
     open: VecDeque<(u32, Key)>,
     /// The stream that was found last: frames of a stream often follow each other.
@@ -56,7 +58,13 @@ impl Streams {
         self.open.len()
     }
 
+    /// The size of the heads of requests that are open, or held by an owner.
+    pub(super) const fn head_bytes(&self) -> usize {
+        self.head_bytes
+    }
+
     pub(super) fn insert(&mut self, stream: Stream) -> Key {
+        self.head_bytes += stream.head_bytes;
         Key(self.slab.insert(stream))
     }
 
@@ -74,7 +82,9 @@ impl Streams {
     }
 
     pub(super) fn remove(&mut self, key: Key) -> Option<Stream> {
-        self.slab.try_remove(key.0)
+        let stream = self.slab.try_remove(key.0)?;
+        self.head_bytes -= stream.head_bytes;
+        Some(stream)
     }
 
     pub(super) fn find(&self, id: u32) -> Option<Key> {

@@ -131,6 +131,47 @@ fn more_streams_than_allowed_are_refused() {
     assert_eq!(server.resets(), []);
 }
 
+/// A request of 15 references to one field of 1,000 octets: 15,679 octets, of which few are sent.
+fn large(stream: u32) -> Vec<u8> {
+    let mut fields = block(&GET);
+    // The literal takes its place in the table as entry 62.
+    if stream == 1 {
+        fields.extend([0x40, 1, b'x', 0x7f, 0xe9, 0x06]);
+        fields.extend([b'v'; 1000]);
+    } else {
+        fields.push(0xbe);
+    }
+    fields.extend([0xbe; 14]);
+    frame(kind::HEADERS, flag::END_HEADERS, stream, &fields)
+}
+
+#[test]
+fn heads_of_open_requests_are_limited_together() {
+    let mut server = Peer::server();
+    // Ten streams of 8 KiB, and one head of 16 KiB.
+    let heads_max = 10 * 8192 + 16_384;
+    for stream in 0..STREAMS_MAX {
+        server.feed(&large(1 + 2 * stream));
+    }
+    let (key, head) = server.connection.next_request().unwrap();
+    let admitted = heads_max / head.bytes;
+    assert_eq!((head.bytes, admitted), (15_679, 6));
+    let refused: Vec<_> = (13..20)
+        .step_by(2)
+        .map(|id| (id, Reason::REFUSED_STREAM))
+        .collect();
+    assert_eq!(server.resets(), refused);
+    // A small head has room, and so has a large one when another has ended.
+    server.feed(&get(21));
+    server.ok(key, true);
+    server.drop_stream(key);
+    server.sent();
+    server.feed(&large(23));
+    assert_eq!(server.resets(), []);
+    server.feed(&large(25));
+    assert_eq!(server.resets(), [(25, Reason::REFUSED_STREAM)]);
+}
+
 #[test]
 fn continuation_frames_are_limited() {
     let mut server = Peer::server();

@@ -52,6 +52,20 @@ fn small_bombs() -> Vec<u8> {
     first.into_iter().chain(others).collect()
 }
 
+/// 100 requests that stay open, with heads of 59 KB in some 80 bytes each except the first.
+fn open_bombs() -> Vec<u8> {
+    let mut kept = field("a", "b".repeat(3900).as_bytes());
+    kept[0] = 0x40;
+    kept.extend([0xbe; 14]);
+    let head = |stream: u32, fields: &[u8]| {
+        let block = [&block(&request("POST", "/last/unread")), fields].concat();
+        frame(HEADERS, END_HEADERS, stream, &block)
+    };
+    let others = streams(100).skip(1);
+    let others = others.flat_map(|stream| head(stream, &[0xbe; 15]));
+    head(1, &kept).into_iter().chain(others).collect()
+}
+
 fn upload(stream: u32, path: &str) -> Vec<u8> {
     open(stream, &request("POST", path))
 }
@@ -104,6 +118,11 @@ fn rows() -> Vec<Row> {
             "2,000 heads of 80 KB in some 80 bytes each: over the limit, but not far over it",
             "431, GOAWAY (ENHANCE_YOUR_CALM), closed",
             small_bombs(),
+        ),
+        frames(
+            "100 open requests with heads of 59 KB in some 80 bytes each: within the limit",
+            "reset (REFUSED_STREAM)",
+            open_bombs(),
         ),
         frames(
             "a field of 15 KiB, five times in one head",
