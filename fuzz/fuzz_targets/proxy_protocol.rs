@@ -5,7 +5,7 @@
 
 use core::net::SocketAddr;
 use libfuzzer_sys::fuzz_target;
-use slackwater_http::proxy_protocol::{Ends, Parsed, Told, Version, header, parse};
+use slackwater_http::proxy_protocol::{Ends, Header, Parsed, Version, header, parse};
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = parse(bytes);
@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// Checks that both forms of a header have the same content, with addresses in their shortest
 /// family.
-fn write_back(told: Told) {
+fn write_back(told: Header) {
     let ends = told.addresses.map(|(from, to)| Ends { from, to });
     let canonical = |end: SocketAddr| (end.ip().to_canonical(), end.port());
     for version in [Version::One, Version::Two] {
@@ -35,7 +35,7 @@ fn write_back(told: Told) {
             panic!("{written:?}");
         };
         assert_eq!(length, written.len());
-        let both = |told: Told| (told.addresses).map(|(from, to)| [from, to].map(canonical));
+        let both = |told: Header| (told.addresses).map(|(from, to)| [from, to].map(canonical));
         assert_eq!(both(again), both(told));
     }
 }

@@ -31,6 +31,12 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
         "test --package slackwater --no-default-features --bins --test agent_alone --quiet",
         &[],
     ),
+    // A workspace of its own, which no other step compiles. Nothing is linked, so the fuzzer, which
+    // needs a C++ compiler, is not built.
+    (
+        "check --manifest-path fuzz/Cargo.toml --target-dir target --locked --quiet",
+        &[("CUSTOM_LIBFUZZER_PATH", "fuzz/Cargo.toml")],
+    ),
     (
         "run --package slackwater-proxy --example embedded --quiet",
         &[],

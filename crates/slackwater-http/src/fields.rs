@@ -35,6 +35,18 @@ pub struct Fields {
     /// The lines of all fields, and of those that were removed.
     text: Vec<u8>,
     lines: Vec<Line>,
+    /// The bits of all names that were added. Most names that are looked for are not there, and
+    /// most of those have a bit that is not set.
+    names: u64,
+}
+
+/// The bit of a name: one of 64, by its length and its ends.
+fn bit_of(name: &[u8]) -> u64 {
+    let ends = match name {
+        [first, .., last] => 3 * usize::from(*first) + usize::from(*last),
+        _ => 0,
+    };
+    1 << ((ends + 5 * name.len()) % 64)
 }
 
 /// Where the line of a field is in the text.
@@ -84,6 +96,7 @@ impl Fields {
         Self {
             text: Vec::new(),
             lines: Vec::new(),
+            names: 0,
         }
     }
 
@@ -106,6 +119,12 @@ impl Fields {
     pub fn clear(&mut self) {
         self.text.clear();
         self.lines.clear();
+        self.names = 0;
+    }
+
+    /// Whether there may be a field with this name.
+    fn may_have(&self, name: &str) -> bool {
+        self.names & bit_of(name.as_bytes()) != 0
     }
 
     /// Gives back what a long text has reserved beyond its end.
@@ -122,6 +141,9 @@ impl Fields {
     /// The value of the first field with this name.
     pub fn get(&self, name: impl AsRef<str>) -> Option<Value<'_>> {
         let name = name.as_ref();
+        if !self.may_have(name) {
+            return None;
+        }
         let mut lines = self.lines.iter();
         let line = lines.find(|line| line.is_named(name, &self.text))?;
         Some(self.value_of(*line))
@@ -156,6 +178,11 @@ impl Fields {
     /// Appends a field.
     pub fn append(&mut self, name: impl FieldName, value: impl FieldValue) {
         let line = self.write(name.name(), value.value());
+        self.add(line);
+    }
+
+    fn add(&mut self, line: Line) {
+        self.names |= bit_of(line.name(&self.text));
         self.lines.push(line);
     }
 
@@ -185,12 +212,15 @@ impl Fields {
             let first = line.take();
             first.inspect(|line| *other = *line).is_some()
         });
-        self.lines.extend(line);
+        line.into_iter().for_each(|line| self.add(line));
     }
 
     /// Removes all fields with this name. Returns whether there was one.
     pub fn remove(&mut self, name: impl AsRef<str>) -> bool {
         let (name, before) = (name.as_ref(), self.len());
+        if !self.may_have(name) {
+            return false;
+        }
         let text = &self.text;
         self.lines.retain(|line| !line.is_named(name, text));
         self.len() < before
@@ -246,6 +276,7 @@ impl Fields {
             let name = rest.get(..name_bytes).unwrap_or_default();
             let value = rest.get(found.value.clone()).unwrap_or_default();
             note(name, value)?;
+            self.names |= bit_of(name);
             let mut line = Line {
                 start,
                 name_bytes,
@@ -306,6 +337,7 @@ impl Clone for Fields {
     fn clone_from(&mut self, other: &Self) {
         self.text.clone_from(&other.text);
         self.lines.clone_from(&other.lines);
+        self.names = other.names;
     }
 }
 

@@ -45,6 +45,7 @@ pub use fields::{FieldMap, FieldName, FieldValue, Fields, Value};
 pub use message::{Request, Response};
 
 pub mod content_length;
+mod eight;
 pub mod fields;
 pub mod http1;
 pub mod http2;

@@ -1,6 +1,7 @@
 //! Finds the parts of a field's line.
 
 use super::{BadLine, LINE_END};
+use crate::eight::{HIGH, ONES, eight_of};
 use core::ops::Range;
 
 /// Longer names are refused: `http::HeaderName` has room for no longer ones.
@@ -84,15 +85,6 @@ const LOWER: [u8; 256] = {
     }
     table
 };
-
-/// Each octet of eight, and the highest bit of each.
-const ONES: u64 = u64::MAX / 255;
-const HIGH: u64 = ONES << 7;
-
-/// Eight times this octet.
-const fn eight_of(octet: u8) -> u64 {
-    ONES * octet as u64
-}
 
 /// Lowers the token at the start. Returns its length.
 #[inline]

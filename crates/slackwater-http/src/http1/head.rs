@@ -4,6 +4,7 @@
 //! recipients that differ in this see two different messages, so it is refused here.
 
 use super::{BadMessage, HeadLimits};
+use crate::eight::{HIGH, ONES, eight_of};
 use bytes::{Buf, Bytes};
 
 const END: &[u8; 4] = b"\r\n\r\n";
@@ -66,10 +67,27 @@ fn request_so_far(bytes: &[u8], searched: usize, limits: HeadLimits) -> SoFar {
 pub fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
     // The end may have been split.
     let from = searched.saturating_sub(END.len() - 1).min(bytes.len());
-    // Line by line: setting up a search for the four octets costs more than a usual head is long.
-    memchr::memchr_iter(b'\n', &bytes[from..])
-        .map(|at| from + at + 1)
-        .find(|end| bytes[..*end].last_chunk() == Some(END))
+    let is_end = |end: &usize| bytes[..*end].last_chunk() == Some(END);
+    let (eights, last) = bytes[from..].as_chunks::<8>();
+    let (mut start, mut before) = (from, 0);
+    // Setting up a search of a library costs more than a usual head is long.
+    for eight in eights {
+        let octets = u64::from_le_bytes(*eight) ^ eight_of(b'\n');
+        // The highest bit of each octet is set if it is LF, and perhaps if it follows one.
+        let line_ends = octets.wrapping_sub(ONES) & !octets & HIGH;
+        // Two of them with one octet between them are rare but at the end.
+        let mut found = line_ends & ((line_ends << 16) | (before >> 48));
+        before = line_ends;
+        while found != 0 {
+            let end = start + (found.trailing_zeros() / 8) as usize + 1;
+            if is_end(&end) {
+                return Some(end);
+            }
+            found &= found - 1;
+        }
+        start += eight.len();
+    }
+    (start + 1..=start + last.len()).find(is_end)
 }
 
 /// Whether `bytes`, which are not a whole head yet, can still become one. This detects other
@@ -124,6 +142,24 @@ mod tests {
             assert_eq!(end_of_head(bytes, cut), Some(end), "{cut}");
         }
         assert_eq!(end_of_head(b"", 7), None);
+    }
+
+    /// Every text of some octets, wherever it is among the eight that are searched at once.
+    #[test]
+    fn end_of_head_is_found_among_octets_like_it() {
+        let octets = [b'\r', b'\n', b'\n' + 1, b'a'];
+        for shift in 0..8 {
+            for number in 0..4_usize.pow(6) {
+                let mut bytes = vec![b'x'; shift];
+                bytes.extend((0..6).map(|place| octets[number >> (2 * place) & 3]));
+                bytes.extend(b"\r\nyyyyyyyyy");
+                let windows = &mut bytes.windows(END.len());
+                let plainly = windows
+                    .position(|four| four == END)
+                    .map(|at| at + END.len());
+                assert_eq!(end_of_head(&bytes, 0), plainly, "{}", bytes.escape_ascii());
+            }
+        }
     }
 
     #[test]

@@ -116,7 +116,19 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        on_each!(self, inner => inner.poll_write(cx, bytes))
+        let stream = self.get_mut();
+        let written = match stream {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Unix(stream) => stream.try_write(bytes),
+            Self::Tls(stream) => return Pin::new(stream.as_mut()).poll_write(cx, bytes),
+        };
+        match written {
+            // The task is registered only now that it has to wait.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                on_each!(Pin::new(stream), inner => inner.poll_write(cx, bytes))
+            }
+            written => Poll::Ready(written),
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
