@@ -212,7 +212,9 @@ impl Fields {
             let first = line.take();
             first.inspect(|line| *other = *line).is_some()
         });
-        line.into_iter().for_each(|line| self.add(line));
+        if let Some(line) = line {
+            self.add(line);
+        }
     }
 
     /// Removes all fields with this name. Returns whether there was one.
