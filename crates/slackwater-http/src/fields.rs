@@ -154,8 +154,12 @@ impl Fields {
         &'f self,
         name: impl AsRef<str> + 'f,
     ) -> impl DoubleEndedIterator<Item = Value<'f>> {
+        let lines = match self.may_have(name.as_ref()) {
+            true => &self.lines[..],
+            false => &[],
+        };
         let named = move |line: &&Line| line.is_named(name.as_ref(), &self.text);
-        let lines = self.lines.iter().filter(named);
+        let lines = lines.iter().filter(named);
         lines.map(|line| self.value_of(*line))
     }
 

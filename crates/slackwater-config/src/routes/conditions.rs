@@ -65,12 +65,18 @@ impl Conditions {
         let hosts = &self.hosts;
         let holds = (self.listeners.is_empty() || self.listeners.contains(&asked.listener))
             && (self.methods.is_empty() || self.methods.contains(asked.method))
-            && (hosts.is_empty() || hosts.iter().any(|host| host.matches(asked.host)))
-            && self.headers.iter().all(|rule| rule.holds(asked.headers));
-        match &self.path {
+            && (hosts.is_empty() || hosts.iter().any(|host| host.matches(asked.host)));
+        let reading = match &self.path {
             _ if !holds => Reading::NotMeant,
             None => Reading::Meant,
             Some(path) => path.read(asked.path),
+        };
+        // Headers are compared last: a client may send thousands, and there may be many routes.
+        let headers = &mut self.headers.iter();
+        if reading == Reading::NotMeant || headers.all(|rule| rule.holds(asked.headers)) {
+            reading
+        } else {
+            Reading::NotMeant
         }
     }
 
