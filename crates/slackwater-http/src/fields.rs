@@ -154,9 +154,10 @@ impl Fields {
         &'f self,
         name: impl AsRef<str> + 'f,
     ) -> impl DoubleEndedIterator<Item = Value<'f>> {
-        let lines = match self.may_have(name.as_ref()) {
-            true => &self.lines[..],
-            false => &[],
+        let lines = if self.may_have(name.as_ref()) {
+            &self.lines[..]
+        } else {
+            &[]
         };
         let named = move |line: &&Line| line.is_named(name.as_ref(), &self.text);
         let lines = lines.iter().filter(named);
