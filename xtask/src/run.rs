@@ -35,7 +35,10 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
     // needs a C++ compiler, is not built.
     (
         "check --manifest-path fuzz/Cargo.toml --target-dir target --locked --quiet",
-        &[("CUSTOM_LIBFUZZER_PATH", "fuzz/Cargo.toml")],
+        &[(
+            "CUSTOM_LIBFUZZER_PATH",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+        )],
     ),
     (
         "run --package slackwater-proxy --example embedded --quiet",

@@ -40,6 +40,10 @@ pub struct Fields {
     names: u64,
 }
 
+fn is_lower(name: &str) -> bool {
+    !name.bytes().any(|octet| octet.is_ascii_uppercase())
+}
+
 /// The bit of a name: one of 64, by its length and its ends.
 fn bit_of(name: &[u8]) -> u64 {
     let ends = match name {
@@ -76,10 +80,7 @@ impl Line {
     }
 
     fn is_named(self, name: &str, text: &[u8]) -> bool {
-        debug_assert!(
-            !name.bytes().any(|octet| octet.is_ascii_uppercase()),
-            "{name}"
-        );
+        debug_assert!(is_lower(name), "{name}");
         self.name_bytes == name.len() && self.name(text) == name.as_bytes()
     }
 
@@ -124,6 +125,7 @@ impl Fields {
 
     /// Whether there may be a field with this name.
     fn may_have(&self, name: &str) -> bool {
+        debug_assert!(is_lower(name), "{name}");
         self.names & bit_of(name.as_bytes()) != 0
     }
 

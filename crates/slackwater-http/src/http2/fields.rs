@@ -18,8 +18,8 @@ use http::StatusCode;
 const BLOCK_TIMES_MAX: usize = 4;
 const FRAMES_FREE: usize = 8;
 
-/// The heads of all open requests of a connection may have this size on average, if it has as many
-/// as it may have. A head may refer to fields that were sent once, so a client can send it in far
+/// The heads of all requests of a connection that are open, or still held, may have this size on
+/// average, if it has as many streams as it may have. A head may refer to fields that were sent once, so a client can send it in far
 /// fewer octets than we store.
 const HEAD_BYTES_OF_STREAM: usize = 8 << 10;
 
@@ -155,8 +155,9 @@ impl Connection {
             Err(bad) => return self.bad(id, bad),
         };
         // One more may have any size, so that one alone is never refused.
-        let limits = self.config.head;
-        let heads_max = HEAD_BYTES_OF_STREAM * self.config.streams_max as usize + limits.bytes_max;
+        let heads_max = HEAD_BYTES_OF_STREAM
+            .saturating_mul(self.config.streams_max as usize)
+            .saturating_add(self.config.head.bytes_max);
         if self.streams.head_bytes() + head.bytes > heads_max {
             (self.config.take_headers_back)(head.headers);
             return self.fault(id, Reason::REFUSED_STREAM);

@@ -31,6 +31,7 @@ use slackwater_http::{Request, Response};
 use slackwater_tower::wire::carried::CarriedField;
 use std::rc::Rc;
 use tokio::io::AsyncWrite;
+use tokio::task::coop::consume_budget;
 
 /// Serves a connection to its end.
 pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, handler: &H) {
@@ -47,6 +48,9 @@ pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
             Err(bad) => Box::pin(turn_away(inbound, bad, origin, handler)).await,
         };
         match after {
+            // Thousands of requests may have been read at once, and the proxy may answer them itself,
+            // without a wait: other connections must get their turn in between.
+            After::GoOn if !inbound.unread.borrow().is_empty() => consume_budget().await,
             After::GoOn => (),
             After::Linger => {
                 // After an unreadable head this changes nothing: the first reason counts.

@@ -123,7 +123,7 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => return Pin::new(stream.as_mut()).poll_write(cx, bytes),
         };
         match written {
-            // The task is registered only now that it has to wait.
+            // Only now is it worth the runtime's account of what a task does in a turn.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 on_each!(Pin::new(stream), inner => inner.poll_write(cx, bytes))
             }
