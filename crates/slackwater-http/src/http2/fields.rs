@@ -19,8 +19,8 @@ const BLOCK_TIMES_MAX: usize = 4;
 const FRAMES_FREE: usize = 8;
 
 /// The heads of all requests of a connection that are open, or still held, may have this size on
-/// average, if it has as many streams as it may have. A head may refer to fields that were sent once, so a client can send it in far
-/// fewer octets than we store.
+/// average, if it has as many streams as it may have. A head may refer to fields that were sent
+/// once, so a client can send it in far fewer octets than we store.
 const HEAD_BYTES_OF_STREAM: usize = 8 << 10;
 
 /// The most interim responses that are kept until they are taken. Further ones are dropped.

@@ -48,8 +48,8 @@ pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
             Err(bad) => Box::pin(turn_away(inbound, bad, origin, handler)).await,
         };
         match after {
-            // Thousands of requests may have been read at once, and the proxy may answer them itself,
-            // without a wait: other connections must get their turn in between.
+            // Thousands of requests may have been read at once, and the proxy may answer them
+            // itself, without a wait. Other connections must get their turn in between.
             After::GoOn if !inbound.unread.borrow().is_empty() => consume_budget().await,
             After::GoOn => (),
             After::Linger => {
@@ -469,4 +469,73 @@ async fn linger(inbound: &Inbound) {
         }
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::response::Unwatched;
+    use crate::forward::session::{ClientSettings, Clients};
+    use crate::forward::time::Deadlines;
+    use crate::forward::wire::Memory;
+    use crate::forward::{RequestBody, Rules};
+    use core::time::Duration;
+    use slackwater_config::{ForwardedSettings, Limits, Timeouts};
+    use std::io::{Read, Write};
+    use tokio::net::TcpListener;
+
+    /// Answers each request at once.
+    struct Refuser;
+
+    impl Handler for Refuser {
+        type Watch = Unwatched;
+
+        async fn handle(
+            &self,
+            _request: Box<Request<RequestBody>>,
+            _origin: &Origin,
+        ) -> Answer<Unwatched> {
+            refuse(Refusal {
+                status: StatusCode::NOT_FOUND,
+                reason: "there is nothing",
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_that_arrived_together_are_not_answered_in_one_turn() {
+        const REQUESTS: usize = 2000;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let mut client = std::net::TcpStream::connect(address).expect("it listens");
+        let requests = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(REQUESTS);
+        client.write_all(requests.as_bytes()).expect("written");
+        let reading = std::thread::spawn(move || {
+            client.shutdown(std::net::Shutdown::Write).expect("open");
+            let mut answers = String::new();
+            client.read_to_string(&mut answers).expect("answers");
+            answers.matches("HTTP/1.1 404").count()
+        });
+        let (stream, peer) = listener.accept().await.expect("a client");
+        let (timeouts, limits) = (Timeouts::default(), Limits::default());
+        let settings = ClientSettings::new(&timeouts, &limits, &[]);
+        let deadlines = Deadlines::new(Duration::from_secs(1));
+        let memory = Memory::of_worker(1);
+        let clients = Clients::new(&settings, &deadlines, &memory);
+        let session = Rc::new(Session::new(&clients));
+        let inbound = Inbound::new(Stream::Tcp(stream), Bytes::new(), &session);
+        let rules = Rules::new(&ForwardedSettings::default(), &limits);
+        let origin = Origin::new(&rules, peer, "x".parse().expect("a host"), 0);
+        let mut turns = 0;
+        let mut serving = Box::pin(serve(&inbound, &origin, &Refuser));
+        poll_fn(|cx| {
+            turns += 1;
+            serving.as_mut().poll(cx)
+        })
+        .await;
+        drop(serving);
+        drop((inbound, session));
+        assert!(turns > REQUESTS / 128, "{turns} turns");
+        assert_eq!(reading.join().expect("it reads"), REQUESTS);
+    }
 }
