@@ -123,10 +123,13 @@ impl Fields {
         self.names = 0;
     }
 
-    /// Whether there may be a field with this name.
-    fn may_have(&self, name: &str) -> bool {
+    /// The lines among which are all with this name: all lines, or none.
+    fn candidates(&self, name: &str) -> &[Line] {
         debug_assert!(is_lower(name), "{name}");
-        self.names & bit_of(name.as_bytes()) != 0
+        if self.names & bit_of(name.as_bytes()) == 0 {
+            return &[];
+        }
+        &self.lines
     }
 
     /// Gives back what a long text has reserved beyond its end.
@@ -143,10 +146,7 @@ impl Fields {
     /// The value of the first field with this name.
     pub fn get(&self, name: impl AsRef<str>) -> Option<Value<'_>> {
         let name = name.as_ref();
-        if !self.may_have(name) {
-            return None;
-        }
-        let mut lines = self.lines.iter();
+        let mut lines = self.candidates(name).iter();
         let line = lines.find(|line| line.is_named(name, &self.text))?;
         Some(self.value_of(*line))
     }
@@ -156,11 +156,7 @@ impl Fields {
         &'f self,
         name: impl AsRef<str> + 'f,
     ) -> impl DoubleEndedIterator<Item = Value<'f>> {
-        let lines = if self.may_have(name.as_ref()) {
-            &self.lines[..]
-        } else {
-            &[]
-        };
+        let lines = self.candidates(name.as_ref());
         let named = move |line: &&Line| line.is_named(name.as_ref(), &self.text);
         let lines = lines.iter().filter(named);
         lines.map(|line| self.value_of(*line))
@@ -227,7 +223,7 @@ impl Fields {
     /// Removes all fields with this name. Returns whether there was one.
     pub fn remove(&mut self, name: impl AsRef<str>) -> bool {
         let (name, before) = (name.as_ref(), self.len());
-        if !self.may_have(name) {
+        if self.candidates(name).is_empty() {
             return false;
         }
         let text = &self.text;
@@ -285,7 +281,6 @@ impl Fields {
             let name = rest.get(..name_bytes).unwrap_or_default();
             let value = rest.get(found.value.clone()).unwrap_or_default();
             note(name, value)?;
-            self.names |= bit_of(name);
             let mut line = Line {
                 start,
                 name_bytes,
@@ -301,7 +296,7 @@ impl Fields {
                 self.text.extend_from_slice(LINE_END);
                 line.end = self.text.len();
             }
-            self.lines.push(line);
+            self.add(line);
             start = end;
         }
     }

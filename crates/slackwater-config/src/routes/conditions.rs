@@ -72,11 +72,10 @@ impl Conditions {
             Some(path) => path.read(asked.path),
         };
         // Headers are compared last: a client may send thousands, and there may be many routes.
-        let headers = &mut self.headers.iter();
-        if reading == Reading::NotMeant || headers.all(|rule| rule.holds(asked.headers)) {
-            reading
-        } else {
-            Reading::NotMeant
+        match reading {
+            Reading::NotMeant => Reading::NotMeant,
+            _ if !self.headers.iter().all(|rule| rule.holds(asked.headers)) => Reading::NotMeant,
+            _ => reading,
         }
     }
 

@@ -132,7 +132,7 @@ fn more_streams_than_allowed_are_refused() {
 }
 
 /// A request of 15 references to one field of 1,000 octets: 15,661 octets, of which few are sent.
-fn large(stream: u32) -> Vec<u8> {
+fn of_references(stream: u32) -> Vec<u8> {
     let mut fields = block(&GET);
     // The literal takes its place in the table as entry 62.
     if stream == 1 {
@@ -151,7 +151,7 @@ fn heads_of_open_requests_are_limited_together() {
     // Ten streams of 8 KiB, and one head of 16 KiB.
     let heads_max = 10 * 8192 + 16_384;
     for stream in 0..STREAMS_MAX {
-        server.feed(&large(1 + 2 * stream));
+        server.feed(&of_references(1 + 2 * stream));
     }
     let (key, head) = server.connection.next_request().unwrap();
     let admitted = heads_max / head.bytes;
@@ -166,9 +166,9 @@ fn heads_of_open_requests_are_limited_together() {
     server.ok(key, true);
     server.drop_stream(key);
     server.sent();
-    server.feed(&large(23));
+    server.feed(&of_references(23));
     assert_eq!(server.resets(), []);
-    server.feed(&large(25));
+    server.feed(&of_references(25));
     assert_eq!(server.resets(), [(25, Reason::REFUSED_STREAM)]);
 }
 

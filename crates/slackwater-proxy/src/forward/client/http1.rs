@@ -535,6 +535,7 @@ mod tests {
         .await;
         drop(serving);
         drop((inbound, session));
+        // What the runtime lets a task do in one turn.
         assert!(turns > REQUESTS / 128, "{turns} turns");
         assert_eq!(reading.join().expect("it reads"), REQUESTS);
     }

@@ -123,7 +123,8 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => return Pin::new(stream.as_mut()).poll_write(cx, bytes),
         };
         match written {
-            // Only now is it worth the runtime's account of what a task does in a turn.
+            // The runtime counts what a task does in a turn, and registers tasks that wait. A write
+            // that need not wait is spared both; who writes in a loop ends the turn (`turn`).
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 on_each!(Pin::new(stream), inner => inner.poll_write(cx, bytes))
             }

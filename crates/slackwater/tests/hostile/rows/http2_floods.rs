@@ -36,34 +36,20 @@ fn bomb() -> Vec<u8> {
     fields
 }
 
-/// 2,000 heads of 80 KB, each sent in some 80 bytes except the first, which puts a field into the
-/// table.
-fn small_bombs() -> Vec<u8> {
+/// Heads with this number of fields of 3,900 bytes, each sent in some 80 bytes except the first,
+/// which puts the field into the table.
+fn small_bombs(heads: u32, fields: usize, flags: u8) -> Vec<u8> {
     let head = |stream: u32, fields: &[u8]| {
-        let block = [&block(&request("GET", "/a")), fields].concat();
-        frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
+        let block = [&block(&request("GET", "/last/unread")), fields].concat();
+        frame(HEADERS, END_HEADERS | flags, stream, &block)
     };
     let mut kept = field("a", "b".repeat(3900).as_bytes());
     kept[0] = 0x40;
-    kept.extend([0xbe; 19]);
+    kept.extend(vec![0xbe; fields - 1]);
     let first = head(1, &kept);
-    let others = streams(2_001).skip(1);
-    let others = others.flat_map(|stream| head(stream, &[0xbe; 20]));
+    let others = streams(heads).skip(1);
+    let others = others.flat_map(|stream| head(stream, &vec![0xbe; fields]));
     first.into_iter().chain(others).collect()
-}
-
-/// 100 requests that stay open, with heads of 59 KB in some 80 bytes each except the first.
-fn open_bombs() -> Vec<u8> {
-    let mut kept = field("a", "b".repeat(3900).as_bytes());
-    kept[0] = 0x40;
-    kept.extend([0xbe; 14]);
-    let head = |stream: u32, fields: &[u8]| {
-        let block = [&block(&request("POST", "/last/unread")), fields].concat();
-        frame(HEADERS, END_HEADERS, stream, &block)
-    };
-    let others = streams(100).skip(1);
-    let others = others.flat_map(|stream| head(stream, &[0xbe; 15]));
-    head(1, &kept).into_iter().chain(others).collect()
 }
 
 fn upload(stream: u32, path: &str) -> Vec<u8> {
@@ -117,12 +103,12 @@ fn rows() -> Vec<Row> {
         frames(
             "2,000 heads of 80 KB in some 80 bytes each: over the limit, but not far over it",
             "431, GOAWAY (ENHANCE_YOUR_CALM), closed",
-            small_bombs(),
+            small_bombs(2_001, 20, END_STREAM),
         ),
         frames(
             "100 open requests with heads of 59 KB in some 80 bytes each: within the limit",
             "reset (REFUSED_STREAM)",
-            open_bombs(),
+            small_bombs(100, 15, 0),
         ),
         frames(
             "a field of 15 KiB, five times in one head",
