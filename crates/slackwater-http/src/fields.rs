@@ -18,7 +18,7 @@ pub use map::FieldMap;
 pub use value::{FieldName, FieldValue, NotText, Value};
 
 use core::fmt;
-use core::ops::Range;
+use core::ops::{BitOr, Range};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 /// What is between a name and its value.
@@ -38,6 +38,8 @@ pub struct Fields {
     /// The bits of all names that were added. Most names that are looked for are not there, and
     /// most of those have a bit that is not set.
     names: u64,
+    /// Whether the text may have more than the lines, or has them in another order.
+    has_gaps: bool,
 }
 
 fn is_lower(name: &str) -> bool {
@@ -45,6 +47,7 @@ fn is_lower(name: &str) -> bool {
 }
 
 /// The bit of a name: one of 64, by its length and its ends.
+#[inline]
 fn bit_of(name: &[u8]) -> u64 {
     let ends = match name {
         [first, .., last] => 3 * usize::from(*first) + usize::from(*last),
@@ -98,6 +101,7 @@ impl Fields {
             text: Vec::new(),
             lines: Vec::new(),
             names: 0,
+            has_gaps: false,
         }
     }
 
@@ -121,15 +125,23 @@ impl Fields {
         self.text.clear();
         self.lines.clear();
         self.names = 0;
+        self.has_gaps = false;
     }
 
     /// The lines among which are all with this name: all lines, or none.
+    #[inline]
     fn candidates(&self, name: &str) -> &[Line] {
         debug_assert!(is_lower(name), "{name}");
         if self.names & bit_of(name.as_bytes()) == 0 {
             return &[];
         }
         &self.lines
+    }
+
+    #[inline]
+    fn find(&self, name: &str) -> Option<&Line> {
+        let mut lines = self.candidates(name).iter();
+        lines.find(|line| line.is_named(name, &self.text))
     }
 
     /// Gives back what a long text has reserved beyond its end.
@@ -145,13 +157,11 @@ impl Fields {
 
     /// The value of the first field with this name.
     pub fn get(&self, name: impl AsRef<str>) -> Option<Value<'_>> {
-        let name = name.as_ref();
-        let mut lines = self.candidates(name).iter();
-        let line = lines.find(|line| line.is_named(name, &self.text))?;
-        Some(self.value_of(*line))
+        self.find(name.as_ref()).map(|line| self.value_of(*line))
     }
 
     /// The values of all fields with this name.
+    #[inline]
     pub fn get_all<'f>(
         &'f self,
         name: impl AsRef<str> + 'f,
@@ -163,8 +173,9 @@ impl Fields {
     }
 
     /// Whether there is a field with this name.
+    #[inline]
     pub fn contains_key(&self, name: impl AsRef<str>) -> bool {
-        self.get(name).is_some()
+        self.find(name.as_ref()).is_some()
     }
 
     /// All fields, with their names.
@@ -215,8 +226,9 @@ impl Fields {
             let first = line.take();
             first.inspect(|line| *other = *line).is_some()
         });
-        if let Some(line) = line {
-            self.add(line);
+        match line {
+            Some(line) => self.add(line),
+            None => self.has_gaps = true,
         }
     }
 
@@ -228,7 +240,9 @@ impl Fields {
         }
         let text = &self.text;
         self.lines.retain(|line| !line.is_named(name, text));
-        self.len() < before
+        let is_removed = self.len() < before;
+        self.has_gaps |= is_removed;
+        is_removed
     }
 
     /// Removes all fields with this name. Returns the value of the first.
@@ -241,8 +255,10 @@ impl Fields {
 
     /// Removes the fields for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Value<'_>) -> bool) {
+        let before = self.len();
         let mut lines = core::mem::take(&mut self.lines);
         lines.retain(|line| keep(line.name(&self.text), self.value_of(*line)));
+        self.has_gaps |= lines.len() < before;
         self.lines = lines;
     }
 
@@ -268,52 +284,56 @@ impl Fields {
         let mut start = self.text.len();
         self.text.extend_from_slice(block);
         let block_end = self.text.len();
+        let had_gaps = core::mem::replace(&mut self.has_gaps, true);
         loop {
             let rest = self.text.get_mut(start..block_end).unwrap_or_default();
             if rest.starts_with(LINE_END) {
+                if self.text.len() == block_end {
+                    self.text.truncate(start);
+                    self.has_gaps = had_gaps;
+                }
                 return Ok(());
             }
             if self.lines.len() >= fields_max {
                 return Err(BadLine::TooMany.into());
             }
             let found = scan::line(rest)?;
-            let (name_bytes, end) = (found.name_bytes, start + found.line_bytes);
-            let name = rest.get(..name_bytes).unwrap_or_default();
-            let value = rest.get(found.value.clone()).unwrap_or_default();
-            note(name, value)?;
+            note(found.name, found.value)?;
+            self.names |= bit_of(found.name);
             let mut line = Line {
                 start,
-                name_bytes,
-                end,
+                name_bytes: found.name.len(),
+                end: start + found.line_bytes,
                 is_sensitive: false,
             };
+            start = line.end;
             if !found.is_as_written {
+                let value_start = line.start + found.value_at;
+                let value = value_start..value_start + found.value.len();
+                let name = line.start..line.start + line.name_bytes;
                 line.start = self.text.len();
-                self.text.extend_from_within(start..start + name_bytes);
+                self.text.extend_from_within(name);
                 self.text.extend_from_slice(COLON);
-                let value = start + found.value.start..start + found.value.end;
                 self.text.extend_from_within(value);
                 self.text.extend_from_slice(LINE_END);
                 line.end = self.text.len();
             }
-            self.add(line);
-            start = end;
+            self.lines.push(line);
         }
     }
 
-    /// Writes the lines of all fields but those that are left out, with as few calls as possible.
+    /// Writes the lines of all fields but those with these names, with as few calls as possible.
     #[inline]
-    pub(crate) fn write_lines(
-        &self,
-        is_left_out: impl Fn(&[u8]) -> bool,
-        mut write: impl FnMut(&[u8]),
-    ) {
+    pub(crate) fn write_without(&self, left_out: &[&str], mut write: impl FnMut(&[u8])) {
+        let left_out_bits = left_out.iter().map(|name| bit_of(name.as_bytes()));
+        if !self.has_gaps && left_out_bits.fold(0, BitOr::bitor) & self.names == 0 {
+            return write(&self.text);
+        }
+        let is_left_out =
+            |line: &&Line| left_out.iter().any(|name| line.is_named(name, &self.text));
         // Lines that follow each other in the text.
         let mut run = 0..0;
-        for line in &self.lines {
-            if is_left_out(line.name(&self.text)) {
-                continue;
-            }
+        for line in self.lines.iter().filter(|line| !is_left_out(line)) {
             if run.end != line.start {
                 self.write_run(&run, &mut write);
                 run.start = line.start;
@@ -342,6 +362,7 @@ impl Clone for Fields {
         self.text.clone_from(&other.text);
         self.lines.clone_from(&other.lines);
         self.names = other.names;
+        self.has_gaps = other.has_gaps;
     }
 }
 

@@ -45,13 +45,14 @@ pub use fields::{FieldMap, FieldName, FieldValue, Fields, Value};
 pub use message::{Request, Response};
 
 pub mod content_length;
-mod eight;
 pub mod fields;
 pub mod http1;
 pub mod http2;
 pub mod interim_count;
 pub mod message;
 pub mod proxy_protocol;
+mod sixteen;
+mod target;
 
 /// The field in which gRPC reports how a call ended: in the trailers, or in a head without a body.
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

@@ -1,18 +1,19 @@
 //! Finds the parts of a field's line.
 
 use super::{BadLine, LINE_END};
-use crate::eight::{HIGH, ONES, eight_of};
-use core::ops::Range;
+use crate::sixteen::before;
+use wide::u8x16;
 
 /// Longer names are refused: `http::HeaderName` has room for no longer ones.
 const NAME_BYTES_MAX: usize = u16::MAX as usize;
 
 /// The parts of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) name_bytes: usize,
-    /// The value without white space around it.
-    pub(super) value: Range<usize>,
+pub(super) struct Found<'t> {
+    pub(super) name: &'t [u8],
+    /// Without white space around it.
+    pub(super) value: &'t [u8],
+    /// Where the value is in the line.
+    pub(super) value_at: usize,
     /// With the line end.
     pub(super) line_bytes: usize,
     /// Whether the line is as [`Fields`](super::Fields) writes it: one space before the value, and
@@ -24,34 +25,39 @@ pub(super) struct Found {
 ///
 /// There is no space between a name and its colon, and no value continues in the next line:
 /// recipients that accept such lines read them in different ways.
-#[inline]
-pub(super) fn line(text: &mut [u8]) -> Result<Found, BadLine> {
+#[expect(
+    clippy::inline_always,
+    reason = "it has one caller, and its result needs no memory there"
+)]
+#[inline(always)]
+pub(super) fn line(text: &mut [u8]) -> Result<Found<'_>, BadLine> {
     let name_bytes = lower_token(text);
-    let has_name = (1..=NAME_BYTES_MAX).contains(&name_bytes);
-    if !has_name || text.get(name_bytes) != Some(&b':') {
+    let (name, rest) = text.split_at(name_bytes);
+    let [b':', rest @ ..] = rest else {
+        return Err(BadLine::Name);
+    };
+    if !(1..=NAME_BYTES_MAX).contains(&name_bytes) {
         return Err(BadLine::Name);
     }
-    let start = name_bytes + 1;
-    let rest = text.get(start..).unwrap_or_default();
-    let (value, line_end) = rest.split_at(value_bytes(rest));
-    if !line_end.starts_with(LINE_END) {
+    let (spaced, line_end) = rest.split_at(value_bytes(rest));
+    let [b'\r', b'\n', ..] = line_end else {
         return Err(match line_end {
             [b'\r' | b'\n', ..] | [] => BadLine::End,
             _ => BadLine::Value,
         });
-    }
-    let line_bytes = start + value.len() + LINE_END.len();
-    let (value, is_as_written) = match value {
-        [b' '] => (start + 1..start + 1, true),
-        [b' ', first, ..] if !is_space(*first) && !value.last().is_some_and(|it| is_space(*it)) => {
-            (start + 1..start + value.len(), true)
+    };
+    let (before, value, is_as_written) = match spaced {
+        [b' ', value @ ..] if !has_space_around(value) => (1, value, true),
+        _ => {
+            let (before, value) = trimmed(spaced);
+            (before, value, false)
         }
-        _ => (trimmed(value, start), false),
     };
     Ok(Found {
-        name_bytes,
+        name,
         value,
-        line_bytes,
+        value_at: name.len() + 1 + before,
+        line_bytes: name.len() + 1 + spaced.len() + LINE_END.len(),
         is_as_written,
     })
 }
@@ -90,21 +96,19 @@ const LOWER: [u8; 256] = {
 #[inline]
 fn lower_token(text: &mut [u8]) -> usize {
     let mut length = 0;
-    // Eight octets at once, while they are letters or dashes.
-    for eight in text.as_chunks_mut::<8>().0 {
-        let octets = u64::from_le_bytes(*eight);
-        let lower = octets | eight_of(0x20);
-        let from_a = (lower & !HIGH) + eight_of(0x80 - b'a');
-        let beyond_z = (lower & !HIGH) + eight_of(0x7f - b'z');
-        let other_than_dash = octets ^ eight_of(b'-');
-        let is_no_dash = ((other_than_dash & !HIGH) + !HIGH) | other_than_dash;
-        let is_name = (from_a & !beyond_z & !octets) | !is_no_dash;
-        let count = (!is_name & HIGH).trailing_zeros() / 8;
+    // Sixteen octets at once, while they are letters or dashes.
+    while let Some(sixteen) = text.get_mut(length..).and_then(<[u8]>::first_chunk_mut) {
+        let octets = u8x16::new(*sixteen);
+        let from_a = (octets | u8x16::splat(0x20)) - u8x16::splat(b'a');
+        let is_letter = from_a.simd_lt(u8x16::splat(26));
+        let is_dash = octets.simd_eq(u8x16::splat(b'-'));
+        let count = (is_letter | is_dash).to_bitmask().trailing_ones();
+        let count = u8::try_from(count).unwrap_or(16);
         // A dash in lower case is a dash.
-        let lowered = eight_of(0x20) & (1_u64.checked_shl(count * 8)).map_or(u64::MAX, |it| it - 1);
-        *eight = (octets | lowered).to_le_bytes();
-        length += count as usize;
-        if count < 8 {
+        let is_before = PLACES.simd_lt(u8x16::splat(count));
+        *sixteen = (octets | (is_before & u8x16::splat(0x20))).to_array();
+        length += usize::from(count);
+        if count < 16 {
             break;
         }
     }
@@ -119,47 +123,43 @@ fn lower_token(text: &mut [u8]) -> usize {
     length
 }
 
+const PLACES: u8x16 = u8x16::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+
 /// The octets before the first control character other than a tab.
 #[inline]
 fn value_bytes(text: &[u8]) -> usize {
-    let mut length = 0;
-    // Eight octets at once: the highest bit of each is set if it, or one before it, is below 0x20,
-    // or is DEL.
-    for eight in text.as_chunks::<8>().0 {
-        let octets = u64::from_le_bytes(*eight);
-        let without_del = octets ^ eight_of(0x7f);
-        let is_low = octets.wrapping_sub(eight_of(0x20)) & !octets;
-        let is_del = without_del.wrapping_sub(ONES) & !without_del;
-        let found = (is_low | is_del) & HIGH;
-        if found != 0 {
-            length += (found.trailing_zeros() / 8) as usize;
-            if text.get(length) == Some(&b'\t') {
-                break;
-            }
-            return length;
-        }
-        length += eight.len();
-    }
-    let is_end = |octet: &u8| octet.is_ascii_control() && *octet != b'\t';
-    let rest = text.get(length..).unwrap_or_default();
-    length + rest.iter().position(is_end).unwrap_or(rest.len())
+    before(text, |octets| {
+        let is_low = octets.simd_lt(u8x16::splat(0x20));
+        let is_del = octets.simd_eq(u8x16::splat(0x7f));
+        let is_tab = octets.simd_eq(u8x16::splat(b'\t'));
+        (is_low & !is_tab) | is_del
+    })
 }
 
 const fn is_space(octet: u8) -> bool {
     matches!(octet, b' ' | b'\t')
 }
 
-/// Where the value is without the white space around it.
+#[inline]
+fn has_space_around(value: &[u8]) -> bool {
+    match value {
+        [] => false,
+        [first, ..] => is_space(*first) || value.last().is_some_and(|last| is_space(*last)),
+    }
+}
+
+/// The white space before a value, and the value without it and the one behind.
 #[cold]
-fn trimmed(mut value: &[u8], mut start: usize) -> Range<usize> {
+fn trimmed(spaced: &[u8]) -> (usize, &[u8]) {
+    let mut value = spaced;
     while let [b' ' | b'\t', inner @ ..] = value {
         value = inner;
-        start += 1;
     }
+    let before = spaced.len() - value.len();
     while let [inner @ .., b' ' | b'\t'] = value {
         value = inner;
     }
-    start..start + value.len()
+    (before, value)
 }
 
 #[cfg(test)]
@@ -201,17 +201,15 @@ mod tests {
     fn scanned(text: &[u8]) -> Parts {
         let mut lowered = text.to_vec();
         let found = line(&mut lowered)?;
-        let (whole, rest) = lowered.split_at(found.line_bytes);
-        let (name, value) = (&whole[..found.name_bytes], &whole[found.value]);
-        let usual = [name, b": ", value, b"\r\n"].concat();
-        assert_eq!(
-            found.is_as_written,
-            whole == usual,
-            "{}",
-            text.escape_ascii()
-        );
+        let (name, value) = (found.name.to_vec(), found.value.to_vec());
+        let (value_at, line_bytes) = (found.value_at, found.line_bytes);
+        let is_as_written = found.is_as_written;
+        let (whole, rest) = lowered.split_at(line_bytes);
+        assert_eq!(whole[value_at..][..value.len()], value[..]);
+        let usual = [&name[..], b": ", &value, b"\r\n"].concat();
+        assert_eq!(is_as_written, whole == usual, "{}", text.escape_ascii());
         assert_eq!(lowered[name.len()..], text[name.len()..], "only the name");
-        Ok((name.to_vec(), value.to_vec(), rest.to_vec()))
+        Ok((name, value, rest.to_vec()))
     }
 
     #[track_caller]
@@ -326,7 +324,7 @@ mod tests {
     #[test]
     fn every_octet_of_a_name_is_judged_at_every_offset() {
         for octet in 0..=u8::MAX {
-            for offset in 0..17 {
+            for offset in 0..33 {
                 for after in ["", "b", "Bcdefghi"] {
                     let before = "A".repeat(offset);
                     let name = [before.as_bytes(), &[octet], after.as_bytes()].concat();
@@ -339,7 +337,7 @@ mod tests {
     #[test]
     fn every_octet_of_a_value_is_judged_at_every_offset() {
         for octet in 0..=u8::MAX {
-            for offset in 0..17 {
+            for offset in 0..33 {
                 for after in ["", "w", "wwwwwww", "wwwwwwww", "wwwwwwwwwwwwwwww"] {
                     for start in ["a:", "a: ", "a:\t"] {
                         let before = "v".repeat(offset);
@@ -361,7 +359,8 @@ mod tests {
             .iter()
             .flat_map(|one| octets.map(|other| (*one, other)))
         {
-            for (offset, between) in (0..9).flat_map(|offset| (0..9).map(move |it| (offset, it))) {
+            for (offset, between) in (0..17).flat_map(|offset| (0..17).map(move |it| (offset, it)))
+            {
                 let (before, between) = ("v".repeat(offset), "w".repeat(between));
                 agree(
                     &[

@@ -157,14 +157,11 @@ pub fn encode_trailers(out: &mut BytesMut, trailers: &HeaderMap) {
 }
 
 fn fields(out: &mut BytesMut, headers: &Fields, framing: Framing) {
-    headers.write_lines(
-        |name| match name {
-            b"transfer-encoding" => true,
-            b"content-length" => framing != Framing::Described,
-            _ => false,
-        },
-        |lines| out.put_slice(lines),
-    );
+    let left_out: &[_] = match framing {
+        Framing::Described => &["transfer-encoding"],
+        _ => &["transfer-encoding", "content-length"],
+    };
+    headers.write_without(left_out, |lines| out.put_slice(lines));
     match framing {
         Framing::Known(bytes) => length(out, bytes),
         Framing::Chunked => out.put_slice(b"transfer-encoding: chunked\r\n"),

@@ -4,8 +4,9 @@
 //! recipients that differ in this see two different messages, so it is refused here.
 
 use super::{BadMessage, HeadLimits};
-use crate::eight::{HIGH, ONES, eight_of};
+use crate::sixteen::before;
 use bytes::{Buf, Bytes};
+use wide::u8x16;
 
 const END: &[u8; 4] = b"\r\n\r\n";
 
@@ -31,6 +32,9 @@ pub struct HeadSearch {
 impl HeadSearch {
     /// Returns the current state. An empty line before the head is removed.
     pub fn look(&mut self, unread: &mut Bytes, limits: HeadLimits) -> SoFar {
+        if unread.len() == self.searched {
+            return SoFar::Unfinished;
+        }
         if !self.has_skipped && unread.starts_with(b"\r\n") {
             // A client may have sent one by mistake. RFC 9112 §2.2
             self.has_skipped = true;
@@ -68,24 +72,23 @@ pub fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
     // The end may have been split.
     let from = searched.saturating_sub(END.len() - 1).min(bytes.len());
     let is_end = |end: &usize| bytes[..*end].last_chunk() == Some(END);
-    let (eights, last) = bytes[from..].as_chunks::<8>();
+    let (sixteens, last) = bytes[from..].as_chunks::<16>();
     let (mut start, mut before) = (from, 0);
     // Setting up a search of a library costs more than a usual head is long.
-    for eight in eights {
-        let octets = u64::from_le_bytes(*eight) ^ eight_of(b'\n');
-        // The highest bit of each octet is set if it is LF, and perhaps if it follows one.
-        let line_ends = octets.wrapping_sub(ONES) & !octets & HIGH;
+    for sixteen in sixteens {
+        let line_ends = u8x16::new(*sixteen).simd_eq(u8x16::splat(b'\n'));
+        let line_ends = line_ends.to_bitmask();
         // Two of them with one octet between them are rare but at the end.
-        let mut found = line_ends & ((line_ends << 16) | (before >> 48));
+        let mut found = line_ends & ((line_ends << 2) | (before >> 14));
         before = line_ends;
         while found != 0 {
-            let end = start + (found.trailing_zeros() / 8) as usize + 1;
+            let end = start + found.trailing_zeros() as usize + 1;
             if is_end(&end) {
                 return Some(end);
             }
             found &= found - 1;
         }
-        start += eight.len();
+        start += sixteen.len();
     }
     (start + 1..=start + last.len()).find(is_end)
 }
@@ -118,7 +121,7 @@ pub fn new_part(bytes: &[u8], searched: usize) -> &[u8] {
 
 /// Splits a whole head into its first line, without the line end, and the lines of its fields.
 pub(super) fn split_first_line(head: &[u8]) -> Result<(&[u8], &[u8]), BadMessage> {
-    let end = memchr::memchr(b'\r', head).unwrap_or(head.len());
+    let end = before(head, |octets| octets.simd_eq(u8x16::splat(b'\r')));
     match head.split_at(end) {
         ([], _) => Err(BadMessage::malformed(
             "an empty line stands before the head",
@@ -144,11 +147,11 @@ mod tests {
         assert_eq!(end_of_head(b"", 7), None);
     }
 
-    /// Every text of some octets, wherever it is among the eight that are searched at once.
+    /// Every text of some octets, wherever it is among the sixteen that are searched at once.
     #[test]
     fn end_of_head_is_found_among_octets_like_it() {
         let octets = [b'\r', b'\n', b'\n' + 1, b'a'];
-        for shift in 0..8 {
+        for shift in 0..16 {
             for number in 0..4_usize.pow(6) {
                 let mut bytes = vec![b'x'; shift];
                 bytes.extend((0..6).map(|place| octets[number >> (2 * place) & 3]));

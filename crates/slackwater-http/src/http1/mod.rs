@@ -82,7 +82,7 @@ impl BadMessage {
 
     /// A head that is not complete after the allowed number of octets, which are `so_far`.
     fn unfinished(so_far: &[u8]) -> Self {
-        if memchr::memchr(b'\n', so_far).is_none() && memchr::memchr(b' ', so_far).is_some() {
+        if !so_far.contains(&b'\n') && so_far.contains(&b' ') {
             return Self {
                 kind: BadKind::TargetTooLong,
                 reason: "the target is too long",

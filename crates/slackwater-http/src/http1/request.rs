@@ -4,6 +4,7 @@ use super::fields::{self, Framing};
 use super::head::{is_head_so_far, split_first_line};
 use super::{BadKind, BadMessage, BodyLength, HeadLimits};
 use crate::fields::Fields;
+use crate::target;
 use bytes::Bytes;
 use http::{Method, Uri, Version};
 
@@ -116,16 +117,8 @@ fn check(said: Framing, is_old: bool) -> Result<(), BadMessage> {
 /// Parses one of the four forms of a target (RFC 9112 §3.2): `/path`, `http://host/path`, `*`, and
 /// host and port, which only CONNECT has.
 fn parse_target(head: &Bytes, target: &[u8], method: &Method) -> Result<Uri, BadMessage> {
-    // A fragment is never sent, and `Uri` would drop it silently.
-    if memchr::memchr(b'#', target).is_some() {
-        return Err(BadMessage::malformed("a target has no fragment"));
-    }
-    // `Uri` accepts octets beyond ASCII, which no URI has; recipients interpret them differently.
-    // RFC 3986 §2
-    if !target.iter().all(u8::is_ascii_graphic) {
-        return Err(BadMessage::malformed(
-            "the target has octets that no URI has",
-        ));
+    if let Some(reason) = target::fault(target) {
+        return Err(BadMessage::malformed(reason));
     }
     let shared = head.slice_ref(target);
     let uri = Uri::from_maybe_shared(shared).map_err(|error| {

@@ -243,7 +243,7 @@ impl Replicas {
     }
 }
 
-/// Hashes a replica's id, which is two 32-bit numbers.
+/// Hashes a replica's id, which is one number of 64 bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReplicaHasher(u64);
 
@@ -254,14 +254,14 @@ impl Hasher for ReplicaHasher {
 
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            self.write_u32(u32::from(byte));
+            self.write_u64(u64::from(byte));
         }
     }
 
-    fn write_u32(&mut self, value: u32) {
+    fn write_u64(&mut self, value: u64) {
         // The odd constant is 2^64 divided by the golden ratio; the map looks at both the high and
         // the low bits.
-        let mixed = (self.0.rotate_left(32) ^ u64::from(value)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = mixed ^ (mixed >> 32);
     }
 }

@@ -75,7 +75,7 @@ fn sensitive_values_stay_sensitive_and_are_not_printed() {
     assert!(!printed.contains("hidden"), "{printed}");
     assert!(printed.contains("Sensitive") && printed.contains("\"b\""));
     // The line that is sent has it.
-    assert_eq!(written(&other, none), ["d: hidden\r\n"]);
+    assert_eq!(written(&other, &[]), ["d: hidden\r\n"]);
     // A value that is set again is as sensitive as the new one.
     other.insert("d", "open");
     assert!(!other.get("d").expect("a value").is_sensitive());

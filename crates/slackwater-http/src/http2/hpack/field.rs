@@ -1,5 +1,6 @@
 //! One field of a head, parsed, with its own fault if it has one. RFC 9113 §8.2, §8.3
 
+use crate::target;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -116,8 +117,7 @@ const fn malformed(reason: &'static str) -> Field {
     Field::Bad(Fault::Malformed(reason))
 }
 
-/// Parses a path, or `*`. It must have its slash, and no fragment, which the type would drop
-/// silently.
+/// Parses a path, or `*`. It must have its slash.
 fn path(octets: &[u8]) -> Field {
     if octets.len() > PATH_BYTES_MAX {
         return Field::Bad(Fault::TooLong);
@@ -125,13 +125,8 @@ fn path(octets: &[u8]) -> Field {
     if !octets.starts_with(b"/") && octets != b"*" {
         return malformed("the path does not begin with a slash");
     }
-    if memchr::memchr(b'#', octets).is_some() {
-        return malformed("a path has no fragment");
-    }
-    // The type accepts octets beyond ASCII, which no URI has; recipients interpret them
-    // differently. RFC 3986 §2
-    if !octets.iter().all(u8::is_ascii_graphic) {
-        return malformed("the path has octets that no URI has");
+    if let Some(reason) = target::fault(octets) {
+        return malformed(reason);
     }
     PathAndQuery::from_maybe_shared(owned(octets))
         .map_or(malformed("the path is not valid"), Field::Path)

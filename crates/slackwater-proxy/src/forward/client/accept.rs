@@ -4,7 +4,7 @@
 //! listeners, and ends each connection with its next response. Then it closes idle connections,
 //! lets requests finish until the drain is over, and cuts off the rest.
 
-use super::{Clients, Handler, Phase};
+use super::{Clients, Handler, Phase, Requests};
 use crate::forward::head::{Origin, Rules};
 use crate::tls::Handshakes;
 use core::net::SocketAddr;
@@ -63,7 +63,9 @@ impl<H: Handler> AcceptLoop<H> {
     /// Serves the listeners until the phase ends them, and then until the last connection has
     /// ended.
     pub async fn serve(self, listeners: Vec<BoundListener>) {
-        join_all((listeners.into_iter()).map(|listening| self.accept(listening))).await;
+        let requests = Rc::new(Requests::of(&self.handler));
+        let accept = |listening| self.accept(listening, &requests);
+        join_all(listeners.into_iter().map(accept)).await;
         let began = Instant::now();
         self.clients.enter(Phase::Leaving);
         // By then the last accepted connection is counted.
@@ -92,7 +94,7 @@ impl<H: Handler> AcceptLoop<H> {
     }
 
     /// Accepts connections from one listener until the drain begins.
-    async fn accept(&self, listening: BoundListener) {
+    async fn accept(&self, listening: BoundListener, requests: &Rc<Requests<H>>) {
         let BoundListener {
             index,
             listener,
@@ -101,6 +103,17 @@ impl<H: Handler> AcceptLoop<H> {
         let local = listener.local_addr().map(|address| address.to_string());
         let Some(local) = local.ok().and_then(|local| Authority::try_from(local).ok()) else {
             return;
+        };
+        let take = |(stream, peer): (TcpStream, SocketAddr),
+                    permit: Option<OwnedSemaphorePermit>| {
+            let mut origin = Box::new(Origin::new(&self.rules, peer, local.clone(), index));
+            origin.note_ends(peer, || stream.local_addr());
+            let (clients, requests) = (Rc::clone(&self.clients), Rc::clone(requests));
+            let handshakes = handshakes.clone();
+            tokio::task::spawn_local(async move {
+                let _permit = permit;
+                clients.carry(stream, origin, handshakes, requests).await;
+            });
         };
         let mut draining = pin!(self.reached(Phase::Draining));
         let mut complained_at: Option<Instant> = None;
@@ -126,39 +139,21 @@ impl<H: Handler> AcceptLoop<H> {
             // begins is served even if that exceeds the limit by one.
             let permit = tokio::select! {
                 () = &mut draining => {
-                    self.take(accepted, None, index, &local, handshakes.as_ref());
+                    take(accepted, None);
                     break;
                 }
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.
-            self.take(accepted, permit.ok(), index, &local, handshakes.as_ref());
+            take(accepted, permit.ok());
         }
         // Clients that are already connected would otherwise be refused when the listener closes.
         let mut waiting = waiting(listener);
         while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
             && let Some(accepted) = waiting.next()
         {
-            self.take(accepted, Some(permit), index, &local, handshakes.as_ref());
+            take(accepted, Some(permit));
         }
-    }
-
-    fn take(
-        &self,
-        (stream, peer): (TcpStream, SocketAddr),
-        permit: Option<OwnedSemaphorePermit>,
-        listener: usize,
-        local: &Authority,
-        handshakes: Option<&Rc<Handshakes>>,
-    ) {
-        let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
-        let mut origin = Box::new(Origin::new(&self.rules, peer, local.clone(), listener));
-        origin.note_ends(peer, || stream.local_addr());
-        let handshakes = handshakes.cloned();
-        tokio::task::spawn_local(async move {
-            let _permit = permit;
-            clients.carry(stream, origin, handshakes, handler).await;
-        });
     }
 
     /// Waits for a phase. Returns also if the sender of phases is gone.

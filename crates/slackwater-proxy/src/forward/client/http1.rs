@@ -4,7 +4,9 @@
 
 use super::Handler;
 use super::Phase;
+use super::Requests;
 use super::date;
+use super::runners::Runners;
 use super::tunnel::relay;
 use crate::forward::answer::refuse;
 use crate::forward::counts::ClientEnd;
@@ -33,19 +35,39 @@ use std::rc::Rc;
 use tokio::io::AsyncWrite;
 use tokio::task::coop::consume_budget;
 
+/// Serves requests of all connections of a listener.
+pub(super) type Exchanges = Runners<Job, After>;
+
+/// A request that is served.
+#[derive(Debug)]
+pub(super) struct Job {
+    inbound: Rc<Inbound>,
+    request: Box<Request<RequestBody>>,
+    asked: Asked,
+    origin: Rc<Origin>,
+}
+
+/// Serves requests with this handler.
+pub(super) fn exchanges<H: Handler>(handler: &Rc<H>) -> Exchanges {
+    let handler = Rc::clone(handler);
+    Runners::new(move |job| exchange(job, Rc::clone(&handler)))
+}
+
 /// Serves a connection to its end.
-pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, handler: &H) {
+pub(super) async fn serve<H: Handler>(
+    inbound: &Rc<Inbound>,
+    origin: &Rc<Origin>,
+    requests: &Requests<H>,
+) {
     let limits = inbound.session.clients.head_limits;
     loop {
         let Some(head) = next_head(inbound, limits).await else {
             return end(inbound).await;
         };
-        // Boxed, so that idle connections do not carry its size.
         let after = match head.and_then(|head| begin(inbound, limits, &head, origin)) {
-            Ok((request, asked)) => {
-                Box::pin(exchange(inbound, request, asked, origin, handler)).await
-            }
-            Err(bad) => Box::pin(turn_away(inbound, bad, origin, handler)).await,
+            Ok(job) => requests.http1.run(job).await,
+            // Boxed, so that other connections do not carry its size.
+            Err(bad) => Box::pin(turn_away(inbound, bad, origin, &*requests.handler)).await,
         };
         match after {
             // Thousands of requests may have been read at once, and the proxy may answer them
@@ -76,7 +98,7 @@ fn answered(session: &Session) {
 
 /// State of a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
+pub(super) enum After {
     /// The next request may be read.
     GoOn,
     /// The connection ends.
@@ -154,8 +176,8 @@ fn begin(
     inbound: &Rc<Inbound>,
     limits: HeadLimits,
     head: &Bytes,
-    origin: &Origin,
-) -> Result<(Box<Request<RequestBody>>, Asked), BadMessage> {
+    origin: &Rc<Origin>,
+) -> Result<Job, BadMessage> {
     let mut head = parse_request(head, limits, buffers::lend_headers())?;
     (inbound.session.clients).set_certificate(&mut head.headers, origin);
     let asked = Asked {
@@ -164,7 +186,12 @@ fn begin(
         version: head.version,
         keep_alive: head.keep_alive,
     };
-    Ok((request(inbound, limits, head), asked))
+    Ok(Job {
+        inbound: Rc::clone(inbound),
+        request: request(inbound, limits, head),
+        asked,
+        origin: Rc::clone(origin),
+    })
 }
 
 /// Answers what is not a request. No other request can follow it.
@@ -191,16 +218,16 @@ async fn turn_away<H: Handler>(
 }
 
 /// Serves one request and its response.
-async fn exchange<H: Handler>(
-    inbound: &Rc<Inbound>,
-    request: Box<Request<RequestBody>>,
-    asked: Asked,
-    origin: &Origin,
-    handler: &H,
-) -> After {
+async fn exchange<H: Handler>(job: Job, handler: Rc<H>) -> After {
+    let Job {
+        inbound,
+        request,
+        asked,
+        origin,
+    } = job;
     let in_flight = RequestInFlight::new(&inbound.session);
     let response = {
-        let mut handling = pin!(handler.handle(request, origin));
+        let mut handling = pin!(handler.handle(request, &origin));
         poll_fn(|cx| {
             if let Poll::Ready(response) = handling.as_mut().poll(cx) {
                 return Poll::Ready(Some(response));
@@ -210,7 +237,7 @@ async fn exchange<H: Handler>(
         .await
     };
     if let Some(response) = response {
-        respond(inbound, response, asked, &in_flight).await
+        respond(&inbound, response, asked, &in_flight).await
     } else {
         inbound.session.ended_by(ClientEnd::Client);
         After::Lost
@@ -235,12 +262,12 @@ fn request(
         version: head.version,
     };
     let upload = inbound.begin(turn, limits);
-    let mut request = Box::new(Request::new(RequestBody::http1(upload, &inbound.session)));
+    let mut request = Request::new(RequestBody::http1(upload, &inbound.session));
     *request.method_mut() = head.method;
     *request.uri_mut() = head.target;
     *request.version_mut() = head.version;
     *request.headers_mut() = head.headers;
-    request
+    Box::new(request)
 }
 
 /// Returns the first protocol that the client requests and that may be passed through. Any other
@@ -525,9 +552,10 @@ mod tests {
         let session = Rc::new(Session::new(&clients));
         let inbound = Inbound::new(Stream::Tcp(stream), Bytes::new(), &session);
         let rules = Rules::new(&ForwardedSettings::default(), &limits);
-        let origin = Origin::new(&rules, peer, "x".parse().expect("a host"), 0);
+        let origin = Rc::new(Origin::new(&rules, peer, "x".parse().expect("a host"), 0));
+        let requests = Requests::of(&Rc::new(Refuser));
         let mut turns = 0;
-        let mut serving = Box::pin(serve(&inbound, &origin, &Refuser));
+        let mut serving = Box::pin(serve(&inbound, &origin, &requests));
         poll_fn(|cx| {
             turns += 1;
             serving.as_mut().poll(cx)

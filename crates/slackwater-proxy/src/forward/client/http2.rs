@@ -4,8 +4,9 @@
 //! that the output of many streams is sent together. When the connection ends, everything that runs
 //! for it is dropped. RFC 9113
 
-use super::Handler;
 use super::date;
+use super::runners::Runners;
+use super::{Handler, Requests};
 use crate::forward::counts::ClientEnd;
 use crate::forward::head::{Cut, Origin};
 use crate::forward::request::{BodyState, RequestBody};
@@ -40,7 +41,7 @@ pub(crate) async fn serve<H: Handler>(
     clients: &Rc<Clients>,
     inbound: Rc<Inbound>,
     origin: Rc<Origin>,
-    handler: Rc<H>,
+    requests: Rc<Requests<H>>,
 ) {
     let Some((session, stream, unread)) = Rc::into_inner(inbound).map(Inbound::into_parts) else {
         return;
@@ -50,11 +51,6 @@ pub(crate) async fn serve<H: Handler>(
     let mut wire = Wire::new(stream, unread, (), &connection);
     let mut carried = 0;
     let mut loan = Loan::of(Some(Rc::clone(&clients.memory.uploads)));
-    let served = Served {
-        session: Rc::clone(&session),
-        origin,
-        handler,
-    };
     let wants_end = Cell::new(false);
     let mut has_left = false;
     let mut streams = FuturesUnordered::new();
@@ -71,9 +67,14 @@ pub(crate) async fn serve<H: Handler>(
                     break;
                 };
                 let (reader, writer) = owners(&connection, key);
-                // Boxed, because it is large and is moved on its way into the set.
                 streams.push(InTurn {
-                    stream: Box::pin(served.clone().answer(head, reader, writer)),
+                    stream: requests.http2.run(Job {
+                        session: Rc::clone(&session),
+                        origin: Rc::clone(&origin),
+                        head,
+                        reader,
+                        writer,
+                    }),
                     polls_left: Rc::clone(&polls_left),
                 });
             }
@@ -131,11 +132,11 @@ pub(crate) async fn serve<H: Handler>(
 /// A stream's work, deferred to the connection's next turn once this turn has polled enough
 /// streams.
 struct InTurn<F> {
-    stream: Pin<Box<F>>,
+    stream: F,
     polls_left: Rc<Cell<usize>>,
 }
 
-impl<F: Future> Future for InTurn<F> {
+impl<F: Future + Unpin> Future for InTurn<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -144,7 +145,7 @@ impl<F: Future> Future for InTurn<F> {
             return Poll::Pending;
         };
         self.polls_left.set(left);
-        self.stream.as_mut().poll(cx)
+        Pin::new(&mut self.stream).poll(cx)
     }
 }
 
@@ -190,21 +191,37 @@ impl<'s> Untaken<'s> {
     }
 }
 
-/// State that all requests of a connection share.
+/// Serves requests of all connections of a listener.
+pub(super) type Exchanges = Runners<Job, ()>;
+
+/// A request that is served, and where its response goes.
+#[derive(Debug)]
+pub(super) struct Job {
+    session: Rc<Session>,
+    origin: Rc<Origin>,
+    head: RequestHead,
+    reader: StreamReader,
+    writer: StreamWriter,
+}
+
+/// Serves requests with this handler.
+pub(super) fn exchanges<H: Handler>(handler: &Rc<H>) -> Exchanges {
+    let handler = Rc::clone(handler);
+    Runners::new(move |job: Job| {
+        let served = Served {
+            session: job.session,
+            origin: job.origin,
+            handler: Rc::clone(&handler),
+        };
+        served.answer(job.head, job.reader, job.writer)
+    })
+}
+
+/// State that a request shares with others.
 struct Served<H> {
     session: Rc<Session>,
     origin: Rc<Origin>,
     handler: Rc<H>,
-}
-
-impl<H> Clone for Served<H> {
-    fn clone(&self) -> Self {
-        Self {
-            session: Rc::clone(&self.session),
-            origin: Rc::clone(&self.origin),
-            handler: Rc::clone(&self.handler),
-        }
-    }
 }
 
 impl<H: Handler> Served<H> {
@@ -282,13 +299,13 @@ impl<H: Handler> Served<H> {
         }
         let body = RequestBody::http2(incoming, &self.session);
         let progress = body.progress();
-        let mut request = Box::new(Request::new(body));
+        let mut request = Request::new(body);
         *request.method_mut() = head.method;
         *request.uri_mut() = head.uri;
         *request.version_mut() = Version::HTTP_2;
         *request.headers_mut() = head.headers;
         clients.set_certificate(request.headers_mut(), &self.origin);
-        let mut handling = pin!(self.handler.handle(request, &self.origin));
+        let mut handling = pin!(self.handler.handle(Box::new(request), &self.origin));
         let mut response = poll_fn(|cx| {
             if let Poll::Ready(response) = handling.as_mut().poll(cx) {
                 return Poll::Ready(Some(response));
@@ -321,7 +338,7 @@ mod tests {
         polls_left: &Rc<Cell<usize>>,
     ) -> FuturesUnordered<InTurn<impl Future<Output = ()> + use<>>> {
         let stream = || InTurn {
-            stream: Box::pin(ready(())),
+            stream: ready(()),
             polls_left: Rc::clone(polls_left),
         };
         (0..count).map(|_| stream()).collect()

@@ -10,12 +10,14 @@
 //! | HTTP/1.1, and the date in its heads | `http1`, `date` |
 //! | HTTP/2 | `http2` |
 //! | a connection that has switched to another protocol | `tunnel` |
+//! | the memory of requests in progress | `runners` |
 
 mod accept;
 mod date;
 mod http1;
 mod http2;
 mod listen;
+mod runners;
 mod tunnel;
 
 pub use accept::{AcceptLoop, BoundListener};
@@ -53,14 +55,32 @@ pub trait Handler: 'static {
     fn unreadable(&self, _answer: &Answer<Self::Watch>, _origin: &Origin) {}
 }
 
+/// A handler, and the memory for its requests.
+#[derive(Debug)]
+struct Requests<H> {
+    handler: Rc<H>,
+    http1: http1::Exchanges,
+    http2: http2::Exchanges,
+}
+
+impl<H: Handler> Requests<H> {
+    fn of(handler: &Rc<H>) -> Self {
+        Self {
+            handler: Rc::clone(handler),
+            http1: http1::exchanges(handler),
+            http2: http2::exchanges(handler),
+        }
+    }
+}
+
 impl Clients {
     /// Serves a connection to its end.
-    pub(crate) async fn carry<H: Handler>(
+    async fn carry<H: Handler>(
         self: &Rc<Self>,
         mut stream: TcpStream,
         mut origin: Box<Origin>,
         handshakes: Option<Rc<Handshakes>>,
-        handler: Rc<H>,
+        requests: Rc<Requests<H>>,
     ) {
         let session = Rc::new(Session::new(self));
         // What only some connections need is boxed, so that the others do not carry its size.
@@ -90,9 +110,9 @@ impl Clients {
         origin.cut = Rc::clone(&session.cut);
         let origin = Rc::from(origin);
         if speaks_http2 {
-            Box::pin(http2::serve(self, inbound, origin, handler)).await;
+            Box::pin(http2::serve(self, inbound, origin, requests)).await;
         } else {
-            let serving = pin!(http1::serve(&inbound, &origin, &*handler));
+            let serving = pin!(http1::serve(&inbound, &origin, &requests));
             // HTTP/1.1 checks the phase itself, so there is nothing to do when it changes.
             session.carry(serving, |_| ()).await;
         }

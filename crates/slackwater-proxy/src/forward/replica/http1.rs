@@ -303,39 +303,44 @@ impl Sending {
         connection: &mut Connection,
     ) -> Poll<Result<ResponseHead, NoResponse>> {
         loop {
-            let unread = &mut connection.unread;
-            if let Some(end) = end_of_head(unread, self.searched) {
-                self.searched = 0;
-                if end > self.limits.bytes_max {
-                    return Poll::Ready(Err(NoResponse::HeadTooLarge));
-                }
-                let head = unread.split_to(end);
-                let room = buffers::lend_headers();
-                return Poll::Ready(
-                    parse_response(&head, &self.method, self.limits, room).map_err(|bad| match bad
-                        .kind
-                    {
-                        BadKind::Coding => NoResponse::Coding,
-                        BadKind::HeadTooLarge => NoResponse::HeadTooLarge,
-                        _ => NoResponse::Bad(bad.reason),
-                    }),
-                );
+            if connection.unread.len() > self.searched
+                && let Some(head) = self.look(&mut connection.unread)
+            {
+                return Poll::Ready(head);
             }
-            if unread.len() > self.limits.bytes_max {
-                return Poll::Ready(Err(NoResponse::HeadTooLarge));
-            }
-            // Data that cannot be a head is rejected immediately, not only when the limit is
-            // reached.
-            if !is_head_so_far(new_part(unread, self.searched)) {
-                return Poll::Ready(Err(NoResponse::Bad("not a head")));
-            }
-            self.searched = unread.len();
             match ready!(connection.poll_read(cx)) {
                 Ok(true) => self.read = true,
                 Ok(false) => return Poll::Ready(Err(self.closed(None))),
                 Err(error) => return Poll::Ready(Err(self.closed(Some(error)))),
             }
         }
+    }
+
+    /// Looks for a head in what was read; `None` if it is not complete.
+    fn look(&mut self, unread: &mut Bytes) -> Option<Result<ResponseHead, NoResponse>> {
+        if let Some(end) = end_of_head(unread, self.searched) {
+            self.searched = 0;
+            if end > self.limits.bytes_max {
+                return Some(Err(NoResponse::HeadTooLarge));
+            }
+            let head = unread.split_to(end);
+            let room = buffers::lend_headers();
+            let head = parse_response(&head, &self.method, self.limits, room);
+            return Some(head.map_err(|bad| match bad.kind {
+                BadKind::Coding => NoResponse::Coding,
+                BadKind::HeadTooLarge => NoResponse::HeadTooLarge,
+                _ => NoResponse::Bad(bad.reason),
+            }));
+        }
+        if unread.len() > self.limits.bytes_max {
+            return Some(Err(NoResponse::HeadTooLarge));
+        }
+        // Data that cannot be a head is rejected immediately, not only when the limit is reached.
+        if !is_head_so_far(new_part(unread, self.searched)) {
+            return Some(Err(NoResponse::Bad("not a head")));
+        }
+        self.searched = unread.len();
+        None
     }
 
     fn closed(&mut self, error: Option<io::Error>) -> NoResponse {
