@@ -9,7 +9,9 @@ use core::task::{Context, Poll, Waker};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use libfuzzer_sys::fuzz_target;
 use slackwater_http::Fields;
-use slackwater_http::http2::{Config, Connection, Ended, HeadLimits, Key, Piece, Reason, Role};
+use slackwater_http::http2::{
+    Config, Connection, Ended, HeadLimits, Key, Piece, Reason, Role, Stock,
+};
 use std::collections::HashMap;
 use std::io::IoSlice;
 
@@ -169,8 +171,7 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
             bytes_max: 1024,
             fields_max: 16,
         },
-        lend_headers: Fields::new,
-        take_headers_back: drop,
+        stock: Stock::default(),
     });
     let mut seen = Seen {
         is_client,

@@ -110,8 +110,7 @@ fn connection(role: Role) -> Connection {
             bytes_max: 8 << 10,
             fields_max: 100,
         },
-        lend_headers: Fields::new,
-        take_headers_back: drop,
+        stock: http2::Stock::default(),
     })
 }
 

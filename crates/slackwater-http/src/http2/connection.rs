@@ -7,10 +7,10 @@ use super::out::Out;
 use super::reason::{Ended, Lost, Reason};
 use super::receive::Reading;
 use super::settings::{Ours, Settings};
+use super::stock::Stock;
 use super::stream::{Half, InLine, Owner, Stream, note};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow, WINDOW_FIRST, WINDOW_MAX};
-use crate::fields::Fields;
 use bytes::Bytes;
 use core::task::{Context, Waker};
 use std::collections::VecDeque;
@@ -57,10 +57,8 @@ pub struct Config {
     pub connection_window: u32,
     /// Limits of the peer's heads and trailers.
     pub head: HeadLimits,
-    /// Returns fields without any, perhaps with space.
-    pub lend_headers: fn() -> Fields,
-    /// Takes back fields that are no longer needed.
-    pub take_headers_back: fn(Fields),
+    /// Where memory is borrowed.
+    pub stock: Stock,
 }
 
 /// The phase of a connection's life.
@@ -131,7 +129,7 @@ pub struct Connection {
 impl Connection {
     /// Creates a connection, with our first frames in [`Self::out`].
     pub fn new(config: Config) -> Self {
-        let mut out = Out::default();
+        let mut out = Out::new(config.stock);
         let is_client = config.role == Role::Client;
         if is_client {
             out.text().extend_from_slice(PREFACE);

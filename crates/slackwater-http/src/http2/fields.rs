@@ -139,7 +139,7 @@ impl Connection {
             self.skip(octets)?;
             return self.fault(id, Reason::REFUSED_STREAM);
         }
-        let headers = (self.config.lend_headers)();
+        let headers = (self.config.stock.lend_headers)();
         let head = match decode_request(&mut self.decoder, octets, self.config.head, headers) {
             Ok(head) => head,
             Err(BadHead::TooLarge) => {
@@ -159,14 +159,14 @@ impl Connection {
             .saturating_mul(self.config.streams_max as usize)
             .saturating_add(self.config.head.bytes_max);
         if self.streams.head_bytes() + head.bytes > heads_max {
-            (self.config.take_headers_back)(head.headers);
+            (self.config.stock.take_headers_back)(head.headers);
             return self.fault(id, Reason::REFUSED_STREAM);
         }
         let mut stream = self.new_stream(id);
         stream.head_bytes = head.bytes;
         if is_end {
             if head.length.is_some_and(|length| length > 0) {
-                (self.config.take_headers_back)(head.headers);
+                (self.config.stock.take_headers_back)(head.headers);
                 return self.fault(id, Reason::PROTOCOL_ERROR);
             }
             stream.theirs = Half::Done;
@@ -187,7 +187,7 @@ impl Connection {
         octets: &[u8],
     ) -> Result<(), Reason> {
         let id = self.streams[key].id;
-        let headers = (self.config.lend_headers)();
+        let headers = (self.config.stock.lend_headers)();
         let head = match decode_response(&mut self.decoder, octets, self.config.head, headers) {
             Ok(head) => head,
             Err(bad) => {
@@ -201,14 +201,14 @@ impl Connection {
         let stream = &mut self.streams[key];
         if head.status.is_informational() {
             if !stream.interim_count.add_one() {
-                (self.config.take_headers_back)(head.headers);
+                (self.config.stock.take_headers_back)(head.headers);
                 return self.fault(id, Reason::ENHANCE_YOUR_CALM);
             }
             if stream.interim.len() < INTERIM_KEPT_MAX && stream.reader == Owner::Holds {
                 stream.interim.push_back(head);
                 stream.wake_reader();
             } else {
-                (self.config.take_headers_back)(head.headers);
+                (self.config.stock.take_headers_back)(head.headers);
             }
             // An interim response does not end the stream. RFC 9113 §8.1
             return if is_end {

@@ -32,6 +32,7 @@ mod reason;
 mod receive;
 mod send;
 mod settings;
+mod stock;
 mod stream;
 mod streams;
 #[cfg(test)]
@@ -41,5 +42,6 @@ mod window;
 pub use connection::{Config, Connection, Role};
 pub use head::{HeadLimits, RequestHead, ResponseHead};
 pub use reason::{Ended, Lost, Reason};
+pub use stock::Stock;
 pub use stream::Piece;
 pub use streams::Key;

@@ -3,6 +3,7 @@
 //! Small pieces are copied after the head of their frame. All output is written at once.
 
 use super::frame::FrameHead;
+use super::stock::Stock;
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -10,18 +11,23 @@ use std::io::IoSlice;
 /// Up to this size a copy is cheaper than a separate part of the write.
 const COPIED_BYTES_MAX: usize = 4 << 10;
 
-/// The usual size of the output.
-const TEXT_BYTES: usize = 4 << 10;
-
 /// The output: the segments, followed by the text.
 #[derive(Debug, Default)]
 pub struct Out {
     segments: VecDeque<Bytes>,
     segments_length: usize,
     text: BytesMut,
+    stock: Stock,
 }
 
 impl Out {
+    pub(super) fn new(stock: Stock) -> Self {
+        Self {
+            stock,
+            ..Self::default()
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.segments.is_empty()
     }
@@ -34,7 +40,7 @@ impl Out {
     /// The buffer for frames without large pieces.
     pub(super) fn text(&mut self) -> &mut BytesMut {
         if self.text.capacity() == 0 {
-            self.text.reserve(TEXT_BYTES);
+            self.text = (self.stock.lend_text)();
         }
         &mut self.text
     }
@@ -85,13 +91,21 @@ impl Out {
         if written < self.text.len() {
             self.text.advance(written);
         } else {
-            self.text = BytesMut::new();
+            self.return_text();
+        }
+    }
+
+    fn return_text(&mut self) {
+        if self.text.capacity() > 0 {
+            (self.stock.take_text_back)(core::mem::take(&mut self.text));
         }
     }
 
     /// Drops all output.
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        self.segments = VecDeque::new();
+        self.segments_length = 0;
+        self.return_text();
     }
 }
 

@@ -34,7 +34,7 @@ impl Connection {
                 return Some((key, head));
             }
             self.streams.remove(key);
-            (self.config.take_headers_back)(head.headers);
+            (self.config.stock.take_headers_back)(head.headers);
             if let Err(reason) = self.reading.taken_back() {
                 self.fail(reason);
             }
@@ -83,7 +83,7 @@ impl Connection {
         self.write_block(id, is_end, |encoder, text| {
             encode_request(encoder, text, method, uri, &headers);
         });
-        (self.config.take_headers_back)(headers);
+        (self.config.stock.take_headers_back)(headers);
         self.nudge();
         key
     }

@@ -70,8 +70,7 @@ impl Peer {
                 bytes_max: 16 << 10,
                 fields_max: 100,
             },
-            lend_headers: Fields::new,
-            take_headers_back: drop,
+            stock: Stock::default(),
         });
         Self { connection }
     }

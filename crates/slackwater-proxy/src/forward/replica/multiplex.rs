@@ -259,8 +259,7 @@ impl Multiplex {
                 bytes_max: options.head_bytes_max,
                 fields_max: options.head_fields_max,
             },
-            lend_headers: buffers::lend_headers,
-            take_headers_back: buffers::take_headers_back,
+            stock: buffers::STOCK,
         };
         Self {
             open: RefCell::new(Vec::new()),

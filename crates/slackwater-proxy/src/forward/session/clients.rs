@@ -186,7 +186,6 @@ fn http2_config(settings: &ClientSettings) -> Config {
             bytes_max: settings.head_bytes_max as usize,
             fields_max: settings.head_fields_max as usize,
         },
-        lend_headers: buffers::lend_headers,
-        take_headers_back: buffers::take_headers_back,
+        stock: buffers::STOCK,
     }
 }

@@ -11,6 +11,7 @@ use core::cell::RefCell;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use slackwater_http::Fields;
+use slackwater_http::http2::Stock;
 use std::io;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
@@ -41,6 +42,14 @@ const KEPT_MAX: usize = 64;
 
 /// The fields of longer heads are not kept.
 const KEPT_HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// The memory of HTTP/2 connections.
+pub(crate) const STOCK: Stock = Stock {
+    lend_headers,
+    take_headers_back,
+    lend_text,
+    take_text_back,
+};
 
 thread_local! {
     static READING: RefCell<BytesMut> = RefCell::default();
