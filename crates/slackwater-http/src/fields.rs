@@ -138,10 +138,18 @@ impl Fields {
         &self.lines
     }
 
+    /// The first line with this name. What is not there is found out where this is called.
     #[inline]
     fn find(&self, name: &str) -> Option<&Line> {
-        let mut lines = self.candidates(name).iter();
-        lines.find(|line| line.is_named(name, &self.text))
+        match self.candidates(name) {
+            [] => None,
+            lines => self.find_among(lines, name),
+        }
+    }
+
+    #[inline(never)]
+    fn find_among<'l>(&self, lines: &'l [Line], name: &str) -> Option<&'l Line> {
+        lines.iter().find(|line| line.is_named(name, &self.text))
     }
 
     /// Gives back what a long text has reserved beyond its end.
@@ -156,6 +164,7 @@ impl Fields {
     }
 
     /// The value of the first field with this name.
+    #[inline]
     pub fn get(&self, name: impl AsRef<str>) -> Option<Value<'_>> {
         self.find(name.as_ref()).map(|line| self.value_of(*line))
     }
@@ -256,9 +265,10 @@ impl Fields {
     /// Removes the fields for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Value<'_>) -> bool) {
         let before = self.len();
+        let had_gaps = core::mem::replace(&mut self.has_gaps, true);
         let mut lines = core::mem::take(&mut self.lines);
         lines.retain(|line| keep(line.name(&self.text), self.value_of(*line)));
-        self.has_gaps |= lines.len() < before;
+        self.has_gaps = had_gaps || lines.len() < before;
         self.lines = lines;
     }
 

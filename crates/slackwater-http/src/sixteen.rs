@@ -1,11 +1,11 @@
-//! Sixteen octets at once, by instructions that every processor of a kind has.
+//! Sixteen octets at once, by vector instructions that every processor of the architecture has.
 
 use wide::u8x16;
 
 /// The number of octets before the first one that `marks` marks; all if there is none. A mark is an
 /// octet whose highest bit is set.
 #[inline]
-pub(crate) fn before(text: &[u8], marks: impl Fn(u8x16) -> u8x16) -> usize {
+pub(crate) fn count_before(text: &[u8], marks: impl Fn(u8x16) -> u8x16) -> usize {
     let (sixteens, last) = text.as_chunks::<16>();
     let mut length = 0;
     for sixteen in sixteens {

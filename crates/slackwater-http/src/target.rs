@@ -1,14 +1,14 @@
 //! The octets that the target of a request may have, in any version of HTTP.
 //!
-//! `http::Uri` drops a fragment silently, and accepts octets beyond ASCII. A target has no fragment,
-//! no URI has such octets, and recipients interpret both differently. RFC 3986 §2
+//! `http::Uri` drops a fragment silently, and accepts octets beyond ASCII. A target has no
+//! fragment, no URI has such octets, and recipients interpret both differently. RFC 3986 §2
 
-use crate::sixteen::before;
+use crate::sixteen::count_before;
 use wide::u8x16;
 
 /// Why these octets cannot be a target or a part of one; `None` if each may occur in it.
 pub(crate) fn fault(target: &[u8]) -> Option<&'static str> {
-    let allowed = before(target, |octets| {
+    let allowed = count_before(target, |octets| {
         let from_first = octets - u8x16::splat(b'!');
         let is_graphic = from_first.simd_lt(u8x16::splat(b'\x7f' - b'!'));
         !is_graphic | octets.simd_eq(u8x16::splat(b'#'))

@@ -25,6 +25,7 @@ pub trait FieldMap {
 }
 
 impl FieldMap for Fields {
+    #[inline]
     fn first(&self, name: &HeaderName) -> Option<Value<'_>> {
         self.get(name)
     }

@@ -1,7 +1,7 @@
 //! Finds the parts of a field's line.
 
 use super::{BadLine, LINE_END};
-use crate::sixteen::before;
+use crate::sixteen::count_before;
 use wide::u8x16;
 
 /// Longer names are refused: `http::HeaderName` has room for no longer ones.
@@ -128,7 +128,7 @@ const PLACES: u8x16 = u8x16::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 
 /// The octets before the first control character other than a tab.
 #[inline]
 fn value_bytes(text: &[u8]) -> usize {
-    before(text, |octets| {
+    count_before(text, |octets| {
         let is_low = octets.simd_lt(u8x16::splat(0x20));
         let is_del = octets.simd_eq(u8x16::splat(0x7f));
         let is_tab = octets.simd_eq(u8x16::splat(b'\t'));

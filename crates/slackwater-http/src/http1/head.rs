@@ -4,7 +4,7 @@
 //! recipients that differ in this see two different messages, so it is refused here.
 
 use super::{BadMessage, HeadLimits};
-use crate::sixteen::before;
+use crate::sixteen::count_before;
 use bytes::{Buf, Bytes};
 use wide::u8x16;
 
@@ -42,7 +42,9 @@ impl HeadSearch {
             unread.advance(2);
         }
         let so_far = request_so_far(unread, self.searched, limits);
-        self.searched = unread.len();
+        if so_far == SoFar::Unfinished {
+            self.searched = unread.len();
+        }
         so_far
     }
 }
@@ -121,7 +123,7 @@ pub fn new_part(bytes: &[u8], searched: usize) -> &[u8] {
 
 /// Splits a whole head into its first line, without the line end, and the lines of its fields.
 pub(super) fn split_first_line(head: &[u8]) -> Result<(&[u8], &[u8]), BadMessage> {
-    let end = before(head, |octets| octets.simd_eq(u8x16::splat(b'\r')));
+    let end = count_before(head, |octets| octets.simd_eq(u8x16::splat(b'\r')));
     match head.split_at(end) {
         ([], _) => Err(BadMessage::malformed(
             "an empty line stands before the head",

@@ -35,7 +35,7 @@ use std::rc::Rc;
 use tokio::io::AsyncWrite;
 use tokio::task::coop::consume_budget;
 
-/// Serves requests of all connections of a listener.
+/// Serves requests of all connections of a worker.
 pub(super) type Exchanges = Runners<Job, After>;
 
 /// A request that is served.

@@ -191,7 +191,7 @@ impl<'s> Untaken<'s> {
     }
 }
 
-/// Serves requests of all connections of a listener.
+/// Serves requests of all connections of a worker.
 pub(super) type Exchanges = Runners<Job, ()>;
 
 /// A request that is served, and where its response goes.
@@ -207,123 +207,116 @@ pub(super) struct Job {
 /// Serves requests with this handler.
 pub(super) fn exchanges<H: Handler>(handler: &Rc<H>) -> Exchanges {
     let handler = Rc::clone(handler);
-    Runners::new(move |job: Job| {
-        let served = Served {
-            session: job.session,
-            origin: job.origin,
-            handler: Rc::clone(&handler),
-        };
-        served.answer(job.head, job.reader, job.writer)
+    Runners::new(move |job| answer(job, Rc::clone(&handler)))
+}
+
+/// Serves one request and its response.
+async fn answer<H: Handler>(job: Job, handler: Rc<H>) {
+    let Job {
+        session,
+        origin,
+        head,
+        reader,
+        writer,
+    } = job;
+    let is_head = head.method == Method::HEAD;
+    let Some(response) = respond(&session, &origin, &*handler, head, reader, &writer).await else {
+        return;
+    };
+    let (status, mut headers, mut body) = response.into_parts();
+    let mut is_end = body.is_end_stream();
+    if !is_end && !headers.contains_key(header::CONTENT_LENGTH) {
+        if let Some(length) = body.size_hint().exact() {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        // The proxy's own answer to HEAD has a length and no body.
+        is_end = is_head && body.own_length().is_some();
+    }
+    if !headers.contains_key(header::DATE) {
+        date::with_now(|date| {
+            headers.extend(Value::from_bytes(date).map(|it| (header::DATE, it)));
+        });
+    }
+    if let Some(load) = body.load.take() {
+        headers.insert(LOAD, load.value());
+    }
+    // This fails if the client has gone.
+    let told = writer.respond(status, &headers, is_end);
+    buffers::take_headers_back(headers);
+    if told.is_err() || is_end {
+        return;
+    }
+    let mut outgoing = Outgoing::new(writer);
+    let mut untaken = Untaken::new(&session);
+    let sent = poll_fn(|cx| {
+        let sent = outgoing.poll_send(cx, &mut body);
+        if let Some(in_flight) = &body.in_flight {
+            in_flight.await_replica(body.awaits_replica());
+        }
+        if sent.is_pending() && body.poll_untaken(cx).is_ready() {
+            return Poll::Ready(Err(Unsent::Body));
+        }
+        if sent.is_pending() && untaken.poll(&outgoing, cx).is_ready() {
+            return Poll::Ready(Err(Unsent::Untaken));
+        }
+        sent
     })
+    .await;
+    match sent {
+        Err(Unsent::Body) => outgoing.reset(Reason::INTERNAL_ERROR),
+        Err(Unsent::Untaken) => {
+            outgoing.reset(Reason::CANCEL);
+            // The request record reads there why its response was cut off.
+            let before = session.cut.replace(Cut::ClientStalled);
+            drop(body);
+            session.cut.set(before);
+        }
+        Ok(()) | Err(Unsent::Refused) => (),
+    }
 }
 
-/// State that a request shares with others.
-struct Served<H> {
-    session: Rc<Session>,
-    origin: Rc<Origin>,
-    handler: Rc<H>,
-}
-
-impl<H: Handler> Served<H> {
-    /// Serves one request and its response.
-    async fn answer(self, head: RequestHead, reader: StreamReader, writer: StreamWriter) {
-        let is_head = head.method == Method::HEAD;
-        let Some(response) = self.respond(head, reader, &writer).await else {
-            return;
-        };
-        let (status, mut headers, mut body) = response.into_parts();
-        let mut is_end = body.is_end_stream();
-        if !is_end && !headers.contains_key(header::CONTENT_LENGTH) {
-            if let Some(length) = body.size_hint().exact() {
-                headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-            }
-            // The proxy's own answer to HEAD has a length and no body.
-            is_end = is_head && body.own_length().is_some();
+/// Returns the response to a request, or `None` if the client has reset it.
+async fn respond<H: Handler>(
+    session: &Rc<Session>,
+    origin: &Origin,
+    handler: &H,
+    head: RequestHead,
+    reader: StreamReader,
+    writer: &StreamWriter,
+) -> Option<Answer<H::Watch>> {
+    let in_flight = RequestInFlight::new(session);
+    let unanswered = session.resets.begin();
+    let clients = &session.clients;
+    let mut incoming = Incoming::new(reader, head.length);
+    if !incoming.is_end_stream() && head.headers.contains_key(header::EXPECT) {
+        incoming.expect_continue();
+    }
+    let body = RequestBody::http2(incoming, session);
+    let progress = body.progress();
+    let mut request = Request::new(body);
+    *request.method_mut() = head.method;
+    *request.uri_mut() = head.uri;
+    *request.version_mut() = Version::HTTP_2;
+    *request.headers_mut() = head.headers;
+    clients.set_certificate(request.headers_mut(), origin);
+    let mut handling = pin!(handler.handle(Box::new(request), origin));
+    let mut response = poll_fn(|cx| {
+        if let Poll::Ready(response) = handling.as_mut().poll(cx) {
+            return Poll::Ready(Some(response));
         }
-        if !headers.contains_key(header::DATE) {
-            date::with_now(|date| {
-                headers.extend(Value::from_bytes(date).map(|it| (header::DATE, it)));
-            });
-        }
-        if let Some(load) = body.load.take() {
-            headers.insert(LOAD, load.value());
-        }
-        // This fails if the client has gone.
-        let told = writer.respond(status, &headers, is_end);
-        buffers::take_headers_back(headers);
-        if told.is_err() || is_end {
-            return;
-        }
-        let mut outgoing = Outgoing::new(writer);
-        let mut untaken = Untaken::new(&self.session);
-        let sent = poll_fn(|cx| {
-            let sent = outgoing.poll_send(cx, &mut body);
-            if let Some(in_flight) = &body.in_flight {
-                in_flight.await_replica(body.awaits_replica());
-            }
-            if sent.is_pending() && body.poll_untaken(cx).is_ready() {
-                return Poll::Ready(Err(Unsent::Body));
-            }
-            if sent.is_pending() && untaken.poll(&outgoing, cx).is_ready() {
-                return Poll::Ready(Err(Unsent::Untaken));
-            }
-            sent
-        })
-        .await;
-        match sent {
-            Err(Unsent::Body) => outgoing.reset(Reason::INTERNAL_ERROR),
-            Err(Unsent::Untaken) => {
-                outgoing.reset(Reason::CANCEL);
-                // The request record reads there why its response was cut off.
-                let before = self.session.cut.replace(Cut::ClientStalled);
-                drop(body);
-                self.session.cut.set(before);
-            }
-            Ok(()) | Err(Unsent::Refused) => (),
+        writer.poll_lost(cx).map(|_| None)
+    })
+    .await?;
+    // If the client broke off its own request, the proxy's answer does not count as one.
+    if !progress.is_some_and(|progress| progress.state() == BodyState::Broken) {
+        if response.body().is_own() {
+            unanswered.answered_here();
+        } else {
+            unanswered.answered();
         }
     }
-
-    /// Returns the response to a request, or `None` if the client has reset it.
-    async fn respond(
-        &self,
-        head: RequestHead,
-        reader: StreamReader,
-        writer: &StreamWriter,
-    ) -> Option<Answer<H::Watch>> {
-        let in_flight = RequestInFlight::new(&self.session);
-        let unanswered = self.session.resets.begin();
-        let clients = &self.session.clients;
-        let mut incoming = Incoming::new(reader, head.length);
-        if !incoming.is_end_stream() && head.headers.contains_key(header::EXPECT) {
-            incoming.expect_continue();
-        }
-        let body = RequestBody::http2(incoming, &self.session);
-        let progress = body.progress();
-        let mut request = Request::new(body);
-        *request.method_mut() = head.method;
-        *request.uri_mut() = head.uri;
-        *request.version_mut() = Version::HTTP_2;
-        *request.headers_mut() = head.headers;
-        clients.set_certificate(request.headers_mut(), &self.origin);
-        let mut handling = pin!(self.handler.handle(Box::new(request), &self.origin));
-        let mut response = poll_fn(|cx| {
-            if let Poll::Ready(response) = handling.as_mut().poll(cx) {
-                return Poll::Ready(Some(response));
-            }
-            writer.poll_lost(cx).map(|_| None)
-        })
-        .await?;
-        // If the client broke off its own request, the proxy's answer does not count as one.
-        if !progress.is_some_and(|progress| progress.state() == BodyState::Broken) {
-            if response.body().is_own() {
-                unanswered.answered_here();
-            } else {
-                unanswered.answered();
-            }
-        }
-        response.body_mut().in_flight = Some(in_flight);
-        Some(response)
-    }
+    response.body_mut().in_flight = Some(in_flight);
+    Some(response)
 }
 
 #[cfg(test)]

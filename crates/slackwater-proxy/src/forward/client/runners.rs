@@ -11,7 +11,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::rc::Rc;
 
-/// Maximum number of futures that are kept without a job.
+/// Maximum number of futures that are kept without a job: as many as a busy worker uses at once,
+/// and less than a megabyte.
 const KEPT_MAX: usize = 64;
 
 /// Futures that do jobs `J`, with results `D`.
@@ -20,16 +21,16 @@ pub(super) struct Runners<J, D> {
     idle: RefCell<Vec<Runner<J, D>>>,
 }
 
-type Start<J, D> = dyn Fn(Rc<Desk<J, D>>) -> Running;
+type Start<J, D> = dyn Fn(Rc<Handover<J, D>>) -> Running;
 type Running = Pin<Box<dyn Future<Output = Infallible>>>;
 
 struct Runner<J, D> {
-    desk: Rc<Desk<J, D>>,
+    handover: Rc<Handover<J, D>>,
     running: Running,
 }
 
 /// Where a future finds its next job, and leaves the result.
-struct Desk<J, D> {
+struct Handover<J, D> {
     job: Cell<Option<J>>,
     done: Cell<Option<D>>,
 }
@@ -40,13 +41,13 @@ impl<J: 'static, D: 'static> Runners<J, D> {
     where
         F: Future<Output = D> + 'static,
     {
-        let start = move |desk: Rc<Desk<J, D>>| -> Running {
+        let start = move |handover: Rc<Handover<J, D>>| -> Running {
             let work = work.clone();
             Box::pin(async move {
                 loop {
-                    let next = || desk.job.take().map_or(Poll::Pending, Poll::Ready);
+                    let next = || handover.job.take().map_or(Poll::Pending, Poll::Ready);
                     let job = poll_fn(|_| next()).await;
-                    desk.done.set(Some(work(job).await));
+                    handover.done.set(Some(work(job).await));
                 }
             })
         };
@@ -56,11 +57,11 @@ impl<J: 'static, D: 'static> Runners<J, D> {
         }
     }
 
-    /// Does a job. What the job holds is dropped with the result.
+    /// Does a job. What it holds is dropped before the result is there, or with the [`Run`].
     pub(super) fn run(&self, job: J) -> Run<'_, J, D> {
         let kept = self.idle.borrow_mut().pop();
         let runner = kept.unwrap_or_else(|| self.start());
-        runner.desk.job.set(Some(job));
+        runner.handover.job.set(Some(job));
         Run {
             runners: self,
             runner: Some(runner),
@@ -68,13 +69,13 @@ impl<J: 'static, D: 'static> Runners<J, D> {
     }
 
     fn start(&self) -> Runner<J, D> {
-        let desk = Rc::new(Desk {
+        let handover = Rc::new(Handover {
             job: Cell::new(None),
             done: Cell::new(None),
         });
         Runner {
-            running: (self.start)(Rc::clone(&desk)),
-            desk,
+            running: (self.start)(Rc::clone(&handover)),
+            handover,
         }
     }
 }
@@ -94,7 +95,7 @@ impl<J, D> Future for Run<'_, J, D> {
             return Poll::Pending;
         };
         let Poll::Pending = runner.running.as_mut().poll(cx);
-        let Some(done) = runner.desk.done.take() else {
+        let Some(done) = runner.handover.done.take() else {
             self.runner = Some(runner);
             return Poll::Pending;
         };
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
     use core::task::Waker;
 
-    /// Runners of jobs that end when the token is held by nobody else.
+    /// Runners of jobs that end when nothing else holds the token.
     fn waiting() -> Runners<Rc<()>, usize> {
         let started = Rc::new(Cell::new(0));
         Runners::new(move |token: Rc<()>| {
@@ -170,6 +171,15 @@ mod tests {
             1,
             "not those that were interrupted"
         );
+    }
+
+    #[test]
+    fn a_job_that_was_not_begun_is_dropped() {
+        let runners = waiting();
+        let token = Rc::new(());
+        drop(runners.run(Rc::clone(&token)));
+        assert_eq!(Rc::strong_count(&token), 1);
+        assert_eq!(runners.idle.borrow().len(), 0);
     }
 
     #[test]
