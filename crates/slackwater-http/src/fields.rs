@@ -138,7 +138,7 @@ impl Fields {
         &self.lines
     }
 
-    /// The first line with this name. What is not there is found out where this is called.
+    /// The first line with this name. Most of what is not there needs no call.
     #[inline]
     fn find(&self, name: &str) -> Option<&Line> {
         match self.candidates(name) {

@@ -3,8 +3,7 @@
 //! All data is read into one buffer of the worker. Short data is copied out of it, and the shortest
 //! into blocks that many pieces share. Long data takes the buffer along and the worker allocates
 //! another, so that large bodies are never copied. Write buffers come from a stock, and so does the
-//! text of heads. All of it belongs to the worker's thread and is lent within one poll, so it is
-//! kept in thread-locals.
+//! text of heads. All of it belongs to the worker's thread, so it is kept in thread-locals.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use core::cell::RefCell;
@@ -106,10 +105,11 @@ pub(super) fn lend_text() -> BytesMut {
 
 /// Takes a buffer back.
 pub(super) fn take_text_back(mut text: BytesMut) {
-    let is_fit = (TEXT_BYTES..=KEPT_BYTES_MAX).contains(&text.capacity());
+    text.clear();
+    // What was written before the rest, or split off, is memory of the buffer, too.
+    let is_fit = text.try_reclaim(TEXT_BYTES) && !text.try_reclaim(KEPT_BYTES_MAX + 1);
     TEXTS.with_borrow_mut(|texts| {
         if is_fit && texts.len() < KEPT_MAX {
-            text.clear();
             texts.push(text);
         }
     });
@@ -136,6 +136,7 @@ pub(crate) fn take_headers_back(mut headers: Fields) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Buf;
     use core::task::Waker;
     use http::HeaderValue;
 
@@ -192,6 +193,29 @@ mod tests {
     }
 
     #[test]
+    fn a_buffer_counts_as_a_whole_when_a_part_was_written_or_split_off() {
+        let parts: [fn(&mut BytesMut, usize); 2] = [
+            |text, at| text.advance(at),
+            |text, at| drop(text.split_to(at).freeze()),
+        ];
+        for remove in parts {
+            for (bytes, left, is_kept) in [
+                (TEXT_BYTES, 100, true),
+                (KEPT_BYTES_MAX + 1, TEXT_BYTES, false),
+            ] {
+                let mut text = BytesMut::with_capacity(bytes);
+                text.resize(bytes, b'x');
+                let at = text.as_ptr();
+                remove(&mut text, bytes - left);
+                take_text_back(text);
+                let text = lend_text();
+                assert_eq!(text.as_ptr() == at, is_kept, "{bytes}");
+                assert!(text.is_empty() && text.capacity() >= TEXT_BYTES);
+            }
+        }
+    }
+
+    #[test]
     fn returned_buffers_are_empty_and_reused() {
         let mut text = lend_text();
         text.extend_from_slice(b"a secret");
@@ -199,8 +223,9 @@ mod tests {
         take_text_back(text);
         let text = lend_text();
         assert!(text.is_empty() && text.as_ptr() == at);
+        take_text_back(text);
         take_text_back(BytesMut::with_capacity(KEPT_BYTES_MAX + 1));
-        assert!(lend_text().capacity() <= KEPT_BYTES_MAX);
+        assert_eq!(lend_text().as_ptr(), at, "the long one is not kept");
 
         let mut headers = Fields::new();
         headers.insert("cookie", "a secret");
