@@ -18,7 +18,7 @@ pub use map::FieldMap;
 pub use value::{FieldName, FieldValue, NotText, Value};
 
 use core::fmt;
-use core::ops::{BitOr, Range};
+use core::ops::Range;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 /// What is between a name and its value.
@@ -247,11 +247,10 @@ impl Fields {
         if self.candidates(name).is_empty() {
             return false;
         }
+        self.has_gaps = true;
         let text = &self.text;
         self.lines.retain(|line| !line.is_named(name, text));
-        let is_removed = self.len() < before;
-        self.has_gaps |= is_removed;
-        is_removed
+        self.len() < before
     }
 
     /// Removes all fields with this name. Returns the value of the first.
@@ -264,11 +263,9 @@ impl Fields {
 
     /// Removes the fields for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Value<'_>) -> bool) {
-        let before = self.len();
-        let had_gaps = core::mem::replace(&mut self.has_gaps, true);
+        self.has_gaps = true;
         let mut lines = core::mem::take(&mut self.lines);
         lines.retain(|line| keep(line.name(&self.text), self.value_of(*line)));
-        self.has_gaps = had_gaps || lines.len() < before;
         self.lines = lines;
     }
 
@@ -335,8 +332,8 @@ impl Fields {
     /// Writes the lines of all fields but those with these names, with as few calls as possible.
     #[inline]
     pub(crate) fn write_without(&self, left_out: &[&str], mut write: impl FnMut(&[u8])) {
-        let left_out_bits = left_out.iter().map(|name| bit_of(name.as_bytes()));
-        if !self.has_gaps && left_out_bits.fold(0, BitOr::bitor) & self.names == 0 {
+        let may_be_there = |name: &&str| !self.candidates(name).is_empty();
+        if !self.has_gaps && !left_out.iter().any(may_be_there) {
             return write(&self.text);
         }
         let is_left_out =

@@ -150,16 +150,10 @@ fn has_space_around(value: &[u8]) -> bool {
 
 /// The white space before a value, and the value without it and the one behind.
 #[cold]
+#[inline(never)]
 fn trimmed(spaced: &[u8]) -> (usize, &[u8]) {
-    let mut value = spaced;
-    while let [b' ' | b'\t', inner @ ..] = value {
-        value = inner;
-    }
-    let before = spaced.len() - value.len();
-    while let [inner @ .., b' ' | b'\t'] = value {
-        value = inner;
-    }
-    (before, value)
+    let value = spaced.trim_ascii_start();
+    (spaced.len() - value.len(), value.trim_ascii_end())
 }
 
 #[cfg(test)]

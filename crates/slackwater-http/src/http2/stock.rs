@@ -3,9 +3,6 @@
 use crate::fields::Fields;
 use bytes::BytesMut;
 
-/// The usual size of the output.
-const TEXT_BYTES: usize = 4 << 10;
-
 /// Where connections borrow memory. The default allocates it, and frees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stock {
@@ -13,7 +10,7 @@ pub struct Stock {
     pub lend_headers: fn() -> Fields,
     /// Takes back fields that are no longer needed.
     pub take_headers_back: fn(Fields),
-    /// Returns an empty buffer for output, with space.
+    /// Returns an empty buffer for output, perhaps with space.
     pub lend_text: fn() -> BytesMut,
     /// Takes back a buffer whose output was written.
     pub take_text_back: fn(BytesMut),
@@ -24,7 +21,7 @@ impl Default for Stock {
         Self {
             lend_headers: Fields::new,
             take_headers_back: drop,
-            lend_text: || BytesMut::with_capacity(TEXT_BYTES),
+            lend_text: BytesMut::new,
             take_text_back: drop,
         }
     }
