@@ -181,6 +181,9 @@ def widest(rows):
                for it in row[proxy]["instructions"])
 
 
+# In the order of the page: the program of a release, and those that cargo builds.
+PROFILES = ["trained", "release", "quick"]
+
 PAGE = """# What a request costs in instructions, beside other proxies
 
 User-space instructions of a request under callgrind, by `bench/proxies/instructions.py`. Another run, also on a busy machine, differs
@@ -194,14 +197,15 @@ proxies. At this pace each request triggers all probes that the policy asks for;
 bounds them. The idle work of the same time is subtracted; *an idle second* is that work. *Allocations* are calls that ask Slackwater's
 allocator for memory.
 
-CI compares Slackwater's rows of the profile `quick` with these, and fails beyond {limit:.0f} %, or {double:.0f} % in the row of
+The profile `trained` is the program of a release: static, and compiled by the counts of a training. `release` and `quick` are what
+cargo builds. CI compares Slackwater's rows of the profile `quick` with these, and fails beyond {limit:.0f} %, or {double:.0f} % in the row of
 Slackwater as it ships.
 """
 
 
 def page(data):
     out = [PAGE.format(pause=1000 * PAUSE_S, limit=100 * LIMIT, double=200 * LIMIT)]
-    for profile in sorted(data, key=lambda it: it != "release"):
+    for profile in sorted(data, key=PROFILES.index):
         one = data[profile]
         facts = [f"- {key.capitalize()}: {one[key]}" for key in ("command", "commit", "build", "date", "machine")]
         facts += [f"- {PROXIES[proxy]}: {version}" for proxy, version in one["versions"].items()]
@@ -258,6 +262,8 @@ def main():
     # Counts need no cores of their own.
     bench.PROXY_CPU = bench.LOAD_CPU = ",".join(map(str, os.sched_getaffinity(0)))
     profile = about["build"].split()[-1]
+    if args.write and profile not in PROFILES:
+        sys.exit(f"the folder of the binary is named {profile}; to publish, it has to be one of {', '.join(PROFILES)}")
     path = os.path.join(ROOT, "results/instructions")
     data = json.loads(rd(f"{path}.json")) if os.path.exists(f"{path}.json") else {}
     if args.check and profile not in data:

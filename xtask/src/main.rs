@@ -29,6 +29,7 @@ mod slow_requests;
 mod spread;
 mod table;
 mod tidy;
+mod training;
 mod troubles;
 mod vectors;
 
@@ -106,9 +107,13 @@ cargo xtask CHORE
           nowhere or a page loads something from elsewhere (two minutes to build it the first time, then seconds)
           [FOLDER | --check]
   release what people install, into target/dist: static programs, archives, Debian packages, container images, lists of what
-          is in them, checksums (40 minutes; --verify: builds twice and compares; --short: with this machine's own build, a
-          minute once that is built)
-          [--short [--slackwater FILE]] [--verify] [--target TRIPLE ...] [--out FOLDER]
+          is in them, checksums (an hour and a half; --verify: builds twice and compares; --profiles: with the counts of an
+          earlier release, in place of training; --short: with this machine's own build, a minute once that is built)
+          [--short [--slackwater FILE]] [--verify] [--profiles FOLDER | --untrained] [--target TRIPLE ...] [--out FOLDER]
+  training
+          the load under which the programs of a release count what they execute: serve, agent and load in several lanes; no
+          request may fail (a minute and a half)
+          [--keep] [--seconds N] [--slackwater FILE] [--agent FILE]
   results the simulator's figures for publication, into results/sim; needs a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -136,6 +141,7 @@ fn main() -> ExitCode {
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["site", ref options @ ..] => site::run(options),
         ["release", ref options @ ..] => release::run(options),
+        ["training", ref options @ ..] => training::run(options),
         ["siege", ref options @ ..] => siege::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),

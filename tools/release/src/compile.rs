@@ -18,6 +18,23 @@ const CARGO_ZIGBUILD: &str = "0.24.1";
 /// Where they are found without a `PATH` that leads there, below cargo's folder for builds.
 const TOOLS: &str = "tools/zig";
 
+/// Counts of what a program executes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Counts<'a> {
+    None,
+    /// The program counts, and writes the counts into this folder when it ends.
+    Taken(&'a Path),
+    /// It is optimized by those in this file.
+    Used(&'a Path),
+}
+
+impl<'a> Counts<'a> {
+    /// The counts in a file, if there is one.
+    pub(crate) fn used(file: Option<&'a Path>) -> Self {
+        file.map_or(Self::None, Self::Used)
+    }
+}
+
 /// Tools and folders of a build.
 #[derive(Debug)]
 pub(crate) struct Compiler {
@@ -88,9 +105,14 @@ impl Compiler {
         source: &Source,
         (root, target_folder, cargo_home): (&Path, &Path, &Path),
         (target, variant): (Target, Variant),
+        counts: Counts<'_>,
     ) -> Result<Vec<u8>, String> {
+        let why = match counts {
+            Counts::Taken(_) => ", to be trained",
+            Counts::None | Counts::Used(_) => "",
+        };
         progress(&format!(
-            "compiling {} for {}",
+            "compiling {} for {}{why}",
             variant.name(),
             target.triple
         ));
@@ -108,6 +130,13 @@ impl Compiler {
                 .iter()
                 .map(|place| format!("--remap-path-prefix={place}")),
         );
+        match counts {
+            Counts::None => {}
+            Counts::Taken(folder) => {
+                rust_flags.push(format!("-Cprofile-generate={}", folder.display()));
+            }
+            Counts::Used(file) => rust_flags.push(format!("-Cprofile-use={}", file.display())),
+        }
         // No code in C is in this repository.
         let mut c_flags = vec![
             // The allocator has the time of its compilation in a text. `SOURCE_DATE_EPOCH` is not
@@ -154,8 +183,8 @@ impl Compiler {
         &self,
         source: &Source,
         what: (Target, Variant),
-        binary: &[u8],
-        folder: &Path,
+        counts: Option<&[u8]>,
+        (binary, folder): (&[u8], &Path),
     ) -> Result<(), String> {
         let (root, home) = (
             folder.join("another-root"),
@@ -172,7 +201,8 @@ impl Compiler {
                 .map_err(|error| format!("{}: {error}", home.display()))?;
         }
         let places = (&*root, &*folder.join("another-target"), &*home);
-        let other = self.build(source, places, what)?;
+        let file = crate::counts_file(folder, counts)?;
+        let other = self.build(source, places, what, Counts::used(file.as_deref()))?;
         let first = binary
             .iter()
             .zip(&other)

@@ -20,11 +20,12 @@ mod source;
 mod symbols;
 mod tarball;
 mod target;
+mod training;
 mod tree;
 
 use bytes::{gzip, sha256};
 use command::{progress, read, say};
-use compile::Compiler;
+use compile::{Compiler, Counts};
 use contents::Contents;
 use core::fmt::Write as _;
 use options::Options;
@@ -36,6 +37,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use target::{Target, Variant};
+use training::Training;
 
 /// The file with the digests of all others.
 const SUMS: &str = "SHA256SUMS";
@@ -59,6 +61,8 @@ struct Build {
     target: Target,
     variant: Variant,
     binary: Vec<u8>,
+    /// The counts that it is optimized by.
+    counts: Option<Vec<u8>>,
     licences: String,
     sbom: String,
     crates: usize,
@@ -119,7 +123,7 @@ fn run(options: &Options) -> Result<(), String> {
     let out = out.unwrap_or_else(|| source.target_folder.join(default));
     let builds = if options.short {
         say(
-            "skipped: the static programs, which take 40 minutes; the files are of this machine's own build and only for this check",
+            "skipped: the static programs, which take 90 minutes; the files are of this machine's own build and only for this check",
         );
         build_here(&source, options.slackwater.as_deref())?
     } else {
@@ -152,6 +156,7 @@ fn run(options: &Options) -> Result<(), String> {
 /// The static programs of all targets and variants.
 fn build_all(source: &Source, options: &Options) -> Result<Vec<Build>, String> {
     let compiler = Compiler::new(source, &options.targets)?;
+    let training = Training::new(source, options)?;
     let home = compile::cargo_home()?;
     let folder = source.target_folder.join("release-verify");
     if options.verify {
@@ -163,19 +168,36 @@ fn build_all(source: &Source, options: &Options) -> Result<Vec<Build>, String> {
         for variant in Variant::ALL {
             let what = (target, variant);
             let places = (&*source.root, &*source.target_folder, &*home);
-            let binary = compiler.build(source, places, what)?;
+            let counts = training.counts(&compiler, source, &home, what)?;
+            let file = counts_file(&source.target_folder, counts.as_deref())?;
+            let used = Counts::used(file.as_deref());
+            let binary = compiler.build(source, places, what, used)?;
             if options.verify {
-                compiler.verify(source, what, &binary, &folder)?;
+                compiler.verify(source, what, counts.as_deref(), (&binary, &folder))?;
                 say(&format!(
                     "{} for {}: two builds are equal",
                     variant.name(),
                     target.triple
                 ));
             }
-            builds.push(describe(source, what, binary)?);
+            builds.push(describe(source, what, (binary, counts))?);
         }
     }
     Ok(builds)
+}
+
+/// Writes counts into a file for the compiler. Its name depends on them: cargo compares names only,
+/// and would take libraries that were compiled by other counts.
+fn counts_file(folder: &Path, counts: Option<&[u8]>) -> Result<Option<PathBuf>, String> {
+    let Some(counts) = counts else {
+        return Ok(None);
+    };
+    let folder = folder.join("counts");
+    let file = folder.join(format!("{}.profdata", sha256(counts)));
+    let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
+    fs::create_dir_all(&folder).map_err(wrong)?;
+    fs::write(&file, counts).map_err(wrong)?;
+    Ok(Some(file))
 }
 
 /// Makes an empty folder of this one, which may be missing.
@@ -194,11 +216,15 @@ fn build_here(source: &Source, program: Option<&Path>) -> Result<Vec<Build>, Str
         Some(program) => read(program)?,
         None => read(&compile::build_quickly(source, what.1)?)?,
     };
-    Ok(vec![describe(source, what, binary)?])
+    Ok(vec![describe(source, what, (binary, None))?])
 }
 
 /// Lists what is in a program, and checks the list.
-fn describe(source: &Source, what: (Target, Variant), binary: Vec<u8>) -> Result<Build, String> {
+fn describe(
+    source: &Source,
+    what: (Target, Variant),
+    (binary, counts): (Vec<u8>, Option<Vec<u8>>),
+) -> Result<Build, String> {
     let (target, variant) = what;
     progress(&format!(
         "listing the crates in {} for {}",
@@ -215,6 +241,7 @@ fn describe(source: &Source, what: (Target, Variant), binary: Vec<u8>) -> Result
         sbom: sbom::document(source, what, &packages, &binary, &compile::versions()?),
         crates,
         binary,
+        counts,
     })
 }
 
@@ -245,6 +272,10 @@ fn assemble(
             let tar = tar.map_err(|error| format!("{name}: {error}"))?;
             output.write(&format!("{name}.tar.gz"), &tar)?;
             output.write(&format!("{name}.cdx.json"), build.sbom.as_bytes())?;
+            if let Some(counts) = &build.counts {
+                let name = training::name(source, variant, build.target);
+                output.write(&name, counts)?;
+            }
             if variant == Variant::Full {
                 // A program of this machine's own build is linked to its C library.
                 let is_static = build.target.triple.ends_with("-musl");

@@ -4,7 +4,7 @@ use crate::target::{TARGETS, Target};
 use std::path::PathBuf;
 
 /// How the chore is called.
-pub(crate) const USAGE: &str = "cargo xtask release [--short [--slackwater FILE]] [--verify] [--target TRIPLE ...] [--out FOLDER]";
+pub(crate) const USAGE: &str = "cargo xtask release [--short [--slackwater FILE]] [--verify] [--profiles FOLDER | --untrained] [--target TRIPLE ...] [--out FOLDER]";
 
 /// The options.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,6 +13,10 @@ pub(crate) struct Options {
     pub(crate) short: bool,
     /// Whether each program is built twice and compared.
     pub(crate) verify: bool,
+    /// The folder with the counts of an earlier release, in place of training.
+    pub(crate) profiles: Option<PathBuf>,
+    /// Whether programs are compiled without training.
+    pub(crate) untrained: bool,
     pub(crate) targets: Vec<Target>,
     pub(crate) out: Option<PathBuf>,
     /// A program for `--short` that has been built already.
@@ -28,6 +32,8 @@ pub(crate) fn parse(arguments: &[&str]) -> Result<Options, String> {
     let mut options = Options {
         short: false,
         verify: false,
+        profiles: None,
+        untrained: false,
         targets: Vec::new(),
         out: None,
         slackwater: None,
@@ -37,6 +43,13 @@ pub(crate) fn parse(arguments: &[&str]) -> Result<Options, String> {
         match argument {
             "--short" => options.short = true,
             "--verify" => options.verify = true,
+            "--untrained" => options.untrained = true,
+            "--profiles" => {
+                let folder = rest
+                    .next()
+                    .ok_or("--profiles: found nothing, expected a folder")?;
+                options.profiles = Some(PathBuf::from(folder));
+            }
             "--target" => {
                 let triple = rest
                     .next()
@@ -65,10 +78,14 @@ pub(crate) fn parse(arguments: &[&str]) -> Result<Options, String> {
             _ => return Err(format!("{USAGE}\nunknown: {argument}")),
         }
     }
-    if options.short && (options.verify || !options.targets.is_empty()) {
+    let how = options.verify || options.untrained || options.profiles.is_some();
+    if options.short && (how || !options.targets.is_empty()) {
         return Err(
-            "--short builds for this machine alone, without --verify and --target".to_owned(),
+            "--short builds for this machine alone, untrained, and takes none of --verify, --profiles, --untrained and --target".to_owned(),
         );
+    }
+    if options.untrained && options.profiles.is_some() {
+        return Err("--profiles and --untrained exclude each other".to_owned());
     }
     if options.slackwater.is_some() && !options.short {
         return Err("--slackwater is for --short: a release compiles its programs".to_owned());
@@ -97,6 +114,15 @@ mod tests {
             ),
             (&["--target"], "--target: found nothing"),
             (&["--out"], "--out: found nothing"),
+            (&["--profiles"], "--profiles: found nothing"),
+            (
+                &["--untrained", "--profiles", "a"],
+                "--profiles and --untrained exclude",
+            ),
+            (
+                &["--short", "--untrained"],
+                "--short builds for this machine alone",
+            ),
             (&["--fast"], "unknown: --fast"),
             (&["--slackwater", "a"], "--slackwater is for --short"),
             (

@@ -23,6 +23,10 @@ pub(crate) struct Behaviour {
     pub(crate) cold_slower: u64,
     /// Time until that factor has fallen to 1.
     pub(crate) warm_ms: u64,
+    /// Size of a response's body; 0 is a short text.
+    pub(crate) body_bytes: u64,
+    /// Responses are like those of gRPC, with a trailer, unless it is 0.
+    pub(crate) trailers: u64,
     /// Seed of its random draws.
     pub(crate) seed: u64,
 }
@@ -42,6 +46,8 @@ impl Default for Behaviour {
             stall_ms: 1_000,
             cold_slower: 1,
             warm_ms: 0,
+            body_bytes: 0,
+            trailers: 0,
             seed: 1,
         }
     }
@@ -49,7 +55,7 @@ impl Default for Behaviour {
 
 type Field = fn(&mut Behaviour) -> &mut u64;
 
-const FIELDS: [(&str, Field); 10] = [
+const FIELDS: [(&str, Field); 12] = [
     ("--room", |behaviour| &mut behaviour.room),
     ("--service-ms", |behaviour| &mut behaviour.service_ms),
     ("--long-ms", |behaviour| &mut behaviour.long_ms),
@@ -61,6 +67,8 @@ const FIELDS: [(&str, Field); 10] = [
     ("--stall-ms", |behaviour| &mut behaviour.stall_ms),
     ("--cold-slower", |behaviour| &mut behaviour.cold_slower),
     ("--warm-ms", |behaviour| &mut behaviour.warm_ms),
+    ("--body-bytes", |behaviour| &mut behaviour.body_bytes),
+    ("--trailers", |behaviour| &mut behaviour.trailers),
     ("--seed", |behaviour| &mut behaviour.seed),
 ];
 

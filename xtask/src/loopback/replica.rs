@@ -50,6 +50,10 @@ async fn serve(address: SocketAddr, behaviour: Behaviour) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     let replica = Arc::new(Replica {
         room: Semaphore::new(usize::try_from(behaviour.room).unwrap_or(1)),
+        body: match usize::try_from(behaviour.body_bytes) {
+            Ok(bytes @ 1..) => "x".repeat(bytes),
+            _ => BODY.to_owned(),
+        },
         draws: AtomicU64::new(behaviour.seed),
         behaviour,
         began: Instant::now(),
@@ -79,6 +83,8 @@ struct Replica {
     behaviour: Behaviour,
     began: Instant,
     room: Semaphore,
+    /// The body of a response, unless it fails.
+    body: String,
     in_trouble: AtomicBool,
     /// State of the random generator.
     draws: AtomicU64,
@@ -114,14 +120,19 @@ impl Replica {
             let (status, body) = if head.is_counts {
                 ("200 OK", self.counts.text())
             } else if self.serve(&head, &mut stream).await? {
-                ("200 OK", BODY.to_owned())
+                ("200 OK", self.body.clone())
             } else {
                 ("500 Internal Server Error", "failed\n".to_owned())
             };
-            let answer = format!(
-                "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            );
+            let length = body.len();
+            let answer = if self.behaviour.trailers > 0 {
+                format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/grpc\r\ntransfer-encoding: chunked\r\n\r\n\
+                     {length:x}\r\n{body}\r\n0\r\ngrpc-status: 0\r\n\r\n"
+                )
+            } else {
+                format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}")
+            };
             stream.write_all(answer.as_bytes()).await?;
             if head.is_last {
                 break;

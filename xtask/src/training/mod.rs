@@ -1,0 +1,217 @@
+//! `cargo xtask training`: the load under which a program counts what it executes.
+//!
+//! A release compiles each program twice. The first one counts how often each part of its code runs
+//! (`-Cprofile-generate`), and writes the counts when it ends. With them the compiler inlines what
+//! is called most, and puts side by side what runs together. This is the load in between: the
+//! ordinary work of `serve`, `agent` and `load`, in [lanes](lanes) that leave no feature out that
+//! many use, since code that was not executed is compiled to be small. Counts do not depend on
+//! speed, so an emulator can run the programs. `[Decision 0028]`
+
+mod lanes;
+mod options;
+
+use crate::chaos::certificates::{Authority, Certificates};
+use crate::command::build;
+use crate::folder::Folder;
+use crate::loopback::behaviour::Behaviour;
+use crate::loopback::load::Load;
+use crate::loopback::pair::{Pair, Programs};
+use crate::loopback::ports::FreePorts;
+use crate::loopback::processes::{Process, Processes};
+use crate::loopback::serve;
+use crate::output::progress;
+use core::net::SocketAddr;
+use core::time::Duration;
+use lanes::{Address, LANES, Lane, Stream};
+use options::Options;
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+
+const REPLICAS: u64 = 3;
+
+/// Requests per second: what an emulator can serve.
+const RATE: u64 = 300;
+
+/// Time from the start of a process until it is ready, also in an emulator.
+const START_MAX: Duration = Duration::from_mins(1);
+
+/// The longest time for a stream's end, or that of a process, after it should be over.
+const END_MAX: Duration = Duration::from_mins(1);
+
+/// The name that the certificate is for.
+const HOST: &str = "localhost";
+
+/// Plays all lanes.
+///
+/// # Errors
+///
+/// Fails if a process did not start or end, or if a request failed.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let slackwater = match &options.slackwater {
+        Some(file) => file.clone(),
+        None => build("slackwater", "quick", &[])?,
+    };
+    let agent = options.agent.as_ref().unwrap_or(&slackwater);
+    let folder = Folder::new("training", options.keep)?;
+    let processes = Processes::new(&folder.path)?;
+    processes.end_on_signals(folder.path.clone(), options.keep)?;
+    let programs = |slackwater| Programs {
+        processes: &processes,
+        slackwater,
+    };
+    let authority = Rc::new(Authority::new(&folder.path)?);
+    let site = Site {
+        programs: programs(&slackwater),
+        agents: programs(agent),
+        folder: &folder.path,
+        certificates: Certificates::new(&authority, &folder.path, HOST)?,
+        authority,
+        seconds: options.seconds,
+    };
+    for lane in &LANES {
+        let streams = lane.streams.len();
+        progress(&format!("training: {}: {streams} streams", lane.name));
+        site.play(lane)?;
+    }
+    Ok(())
+}
+
+/// What all lanes have in common.
+#[derive(Debug)]
+struct Site<'a> {
+    programs: Programs<'a>,
+    /// With the program for agents.
+    agents: Programs<'a>,
+    folder: &'a Path,
+    authority: Rc<Authority>,
+    certificates: Certificates,
+    /// The length of each stream.
+    seconds: u64,
+}
+
+impl Site<'_> {
+    fn play(&self, lane: &Lane) -> Result<(), String> {
+        let mut ports = FreePorts::default();
+        let pair = |number: u64| Pair::new(format!("{}-{number}", lane.name), &mut ports);
+        let mut pairs: Vec<_> = (0..REPLICAS).map(pair).collect::<Result<_, _>>()?;
+        let [plain, secure, admin] = [ports.take()?, ports.take()?, ports.take()?];
+        drop(ports);
+        let behaviour = Behaviour {
+            room: 1_000,
+            service_ms: 1,
+            body_bytes: lane.body_bytes,
+            trailers: lane.has_trailers.into(),
+            ..Behaviour::default()
+        };
+        let file = self.write("agent.toml", "drain_delay = 0\n")?;
+        for pair in &mut pairs {
+            pair.start_replica(&self.programs, &behaviour)?;
+            if lane.has_agents {
+                pair.start_agent(&self.agents, &file)?;
+            }
+        }
+        let replicas: Vec<_> = (pairs.iter())
+            .map(|it| {
+                if lane.has_agents {
+                    it.agent
+                } else {
+                    it.replica
+                }
+            })
+            .collect();
+        let configuration = self.configuration(lane, [plain, secure, admin], &replicas);
+        let file = self.write("serve.toml", &configuration)?;
+        let Programs {
+            processes,
+            slackwater,
+        } = self.programs;
+        let serve = serve::start(processes, slackwater, &file, (admin, START_MAX))?;
+        for stream in lane.streams {
+            self.send(stream, plain.port(), secure.port())?;
+        }
+        end(serve)?;
+        for pair in &mut pairs {
+            if lane.has_agents {
+                pair.stop_agent()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one stream of requests to `serve`, of which none may fail.
+    fn send(&self, stream: &Stream, plain: u16, secure: u16) -> Result<(), String> {
+        let url = match stream.to {
+            Address::Plain => format!("http://{HOST}:{plain}/items/7?page=2"),
+            Address::Secure => format!("https://{HOST}:{secure}/items/7?page=2"),
+        };
+        let ca = self.authority.file.display().to_string();
+        let (rate, seconds) = (RATE.to_string(), self.seconds.to_string());
+        let mut arguments = vec!["--rate", &rate, "--seconds", &seconds];
+        if stream.to == Address::Secure {
+            arguments.extend(["--ca", &ca]);
+        }
+        // What most clients send besides.
+        for header in [
+            "user-agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+            "accept: text/html,application/json;q=0.9,*/*;q=0.8",
+            "accept-encoding: gzip, deflate, br",
+            "cookie: session=0123456789abcdef",
+        ] {
+            arguments.extend(["--header", header]);
+        }
+        arguments.extend(stream.options);
+        let arguments: Vec<_> = arguments.into_iter().map(str::to_owned).collect();
+        let file = self.folder.join("load.json");
+        let load = Load::start(&self.programs, "load", &url, file, &arguments)?;
+        let figures = load.finish(Duration::from_secs(self.seconds) + END_MAX)?;
+        match figures["errors"].as_u64() {
+            Some(0) => Ok(()),
+            _ => Err(format!(
+                "requests failed: {}; {}",
+                figures["errors_by_kind"], figures["first_failures"]
+            )),
+        }
+    }
+
+    fn configuration(
+        &self,
+        lane: &Lane,
+        [plain, secure, admin]: [SocketAddr; 3],
+        replicas: &[SocketAddr],
+    ) -> String {
+        let replicas: Vec<_> = replicas.iter().map(SocketAddr::to_string).collect();
+        let log = self.folder.join("access.log");
+        let files = [&self.certificates.certificate, &self.certificates.key, &log];
+        let [certificate, key, log] = files.map(|file| file.display().to_string());
+        format!(
+            "[[listeners]]\naddress = \"{plain}\"\n\n\
+             [[listeners]]\naddress = \"{secure}\"\n[listeners.tls]\n\
+             certificates = [{{ certificate = {certificate:?}, key = {key:?} }}]\n\n\
+             [admin]\nlisten = \"{admin}\"\n\n\
+             [access_log]\nto = {log:?}\nformat = \"{format}\"\n\n\
+             [[routes]]\nservice = \"web\"\n\n\
+             [services.web]\nreplicas = {replicas:?}\n{service}",
+            format = lane.log,
+            service = lane.service,
+        )
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<std::path::PathBuf, String> {
+        let file = self.folder.join(name);
+        fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(file)
+    }
+}
+
+/// Ends a process as its user would: a killed one writes no counts.
+fn end(process: Process) -> Result<(), String> {
+    process.terminate()?;
+    let ended = process.wait(END_MAX)?;
+    if ended.status.success() {
+        Ok(())
+    } else {
+        Err(format!("serve: {}: {}", ended.status, ended.err.trim()))
+    }
+}
