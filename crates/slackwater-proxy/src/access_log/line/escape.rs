@@ -3,56 +3,36 @@
 //! Most text needs none. It is checked many bytes at a time, and copied as a whole.
 
 use crate::access_log::buffer::Line;
+use wide::u8x16;
 
 /// Whether a byte is the same in both formats: printable ASCII, except quotes and backslashes.
-const PLAIN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = b' ';
-    while byte <= b'~' {
-        table[byte as usize] = byte != b'"' && byte != b'\\';
-        byte += 1;
-    }
-    table
-};
-
-fn is_plain_byte(byte: u8) -> bool {
-    PLAIN[usize::from(byte)]
+const fn is_plain_byte(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
 }
 
-/// Whether all of eight bytes are plain. A byte that is not leaves its highest bit, and perhaps
-/// that of the next one.
+/// Whether all of sixteen bytes are plain.
 #[inline]
-const fn is_plain_word(word: u64) -> bool {
-    const fn each(byte: u8) -> u64 {
-        u64::from_ne_bytes([byte; 8])
-    }
-    let below_space = word.wrapping_sub(each(b' '));
-    let above_tilde = word | word.wrapping_add(each(0x7f - b'~'));
-    let quote = (word ^ each(b'"')).wrapping_sub(each(1));
-    let backslash = (word ^ each(b'\\')).wrapping_sub(each(1));
-    (below_space | above_tilde | quote | backslash) & each(0x80) == 0
+fn are_plain(bytes: [u8; 16]) -> bool {
+    let bytes = u8x16::new(bytes);
+    let each = u8x16::splat;
+    let printable = (bytes - each(b' ')).simd_lt(each(0x7f - b' '));
+    let escaped = bytes.simd_eq(each(b'"')) | bytes.simd_eq(each(b'\\'));
+    (printable & !escaped).all()
 }
 
 /// Whether neither format escapes any byte of a text.
 fn is_plain(text: &[u8]) -> bool {
-    let mut rest = text;
-    while let Some((word, tail)) = rest.split_first_chunk() {
-        if !is_plain_word(u64::from_le_bytes(*word)) {
-            return false;
-        }
-        rest = tail;
+    let (sixteens, rest) = text.as_chunks();
+    if !sixteens.iter().all(|bytes| are_plain(*bytes)) {
+        return false;
     }
-    // The last bytes of a longer text are checked as one word, together with some before them.
-    match text.last_chunk() {
-        Some(last) => rest.is_empty() || is_plain_word(u64::from_le_bytes(*last)),
-        None => match (rest.first_chunk(), rest.last_chunk()) {
-            (Some(first), Some(last)) => {
-                let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
-                is_plain_word(half(first) | half(last) << 32)
-            }
-            _ => rest.iter().all(|byte| is_plain_byte(*byte)),
-        },
-    }
+    // The last bytes of a longer text are checked together with some before them.
+    let last = text.last_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [b' '; 16];
+        padded[..rest.len()].copy_from_slice(rest);
+        padded
+    });
+    are_plain(last)
 }
 
 impl Line<'_> {
