@@ -3,6 +3,7 @@
 //! Rust brings musl and a linker. The code in C (cryptography, allocator) needs a compiler for each
 //! target, which is zig's, called by cargo-zigbuild.
 
+use crate::bytes::sha256;
 use crate::command::{first_line, output, progress, read};
 use crate::source::Source;
 use crate::target::{Target, Variant};
@@ -24,15 +25,8 @@ pub(crate) enum Counts<'a> {
     None,
     /// The program counts, and writes the counts into this folder when it ends.
     Taken(&'a Path),
-    /// It is optimized by those in this file.
-    Used(&'a Path),
-}
-
-impl<'a> Counts<'a> {
-    /// The counts in a file, if there is one.
-    pub(crate) fn used(file: Option<&'a Path>) -> Self {
-        file.map_or(Self::None, Self::Used)
-    }
+    /// It is optimized by these.
+    Used(&'a [u8]),
 }
 
 /// Tools and folders of a build.
@@ -135,7 +129,10 @@ impl Compiler {
             Counts::Taken(folder) => {
                 rust_flags.push(format!("-Cprofile-generate={}", folder.display()));
             }
-            Counts::Used(file) => rust_flags.push(format!("-Cprofile-use={}", file.display())),
+            Counts::Used(counts) => {
+                let file = counts_file(target_folder, counts)?;
+                rust_flags.push(format!("-Cprofile-use={}", file.display()));
+            }
         }
         // No code in C is in this repository.
         let mut c_flags = vec![
@@ -183,7 +180,7 @@ impl Compiler {
         &self,
         source: &Source,
         what: (Target, Variant),
-        counts: Option<&[u8]>,
+        counts: Counts<'_>,
         (binary, folder): (&[u8], &Path),
     ) -> Result<(), String> {
         let (root, home) = (
@@ -201,8 +198,7 @@ impl Compiler {
                 .map_err(|error| format!("{}: {error}", home.display()))?;
         }
         let places = (&*root, &*folder.join("another-target"), &*home);
-        let file = crate::counts_file(folder, counts)?;
-        let other = self.build(source, places, what, Counts::used(file.as_deref()))?;
+        let other = self.build(source, places, what, counts)?;
         let first = binary
             .iter()
             .zip(&other)
@@ -219,6 +215,16 @@ impl Compiler {
             )),
         }
     }
+}
+
+/// Writes counts into a file for the compiler. Its name depends on them: cargo compares names only,
+/// and would take libraries that were compiled by other counts.
+fn counts_file(target_folder: &Path, counts: &[u8]) -> Result<PathBuf, String> {
+    let folder = target_folder.join("counts");
+    crate::empty(&folder)?;
+    let file = folder.join(format!("{}.profdata", sha256(counts)));
+    fs::write(&file, counts).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(file)
 }
 
 /// Compiles with this machine's own toolchain and without link-time optimization, which is fast.

@@ -1,8 +1,8 @@
 //! Makes a release: static programs, archives, Debian packages, container images, lists of what is
 //! in them, and checksums. It publishes nothing.
 //!
-//! `cargo xtask release` runs it. The same commit gives the same bytes: every archive is written
-//! from a tree in memory with the time of the commit, and the compilers are pinned.
+//! `cargo xtask release` runs it. The same commit and counts give the same bytes: every archive is
+//! written from a tree in memory with the time of the commit, and the compilers are pinned.
 
 mod bytes;
 mod command;
@@ -169,11 +169,10 @@ fn build_all(source: &Source, options: &Options) -> Result<Vec<Build>, String> {
             let what = (target, variant);
             let places = (&*source.root, &*source.target_folder, &*home);
             let counts = training.counts(&compiler, source, &home, what)?;
-            let file = counts_file(&source.target_folder, counts.as_deref())?;
-            let used = Counts::used(file.as_deref());
+            let used = counts.as_deref().map_or(Counts::None, Counts::Used);
             let binary = compiler.build(source, places, what, used)?;
             if options.verify {
-                compiler.verify(source, what, counts.as_deref(), (&binary, &folder))?;
+                compiler.verify(source, what, used, (&binary, &folder))?;
                 say(&format!(
                     "{} for {}: two builds are equal",
                     variant.name(),
@@ -184,20 +183,6 @@ fn build_all(source: &Source, options: &Options) -> Result<Vec<Build>, String> {
         }
     }
     Ok(builds)
-}
-
-/// Writes counts into a file for the compiler. Its name depends on them: cargo compares names only,
-/// and would take libraries that were compiled by other counts.
-fn counts_file(folder: &Path, counts: Option<&[u8]>) -> Result<Option<PathBuf>, String> {
-    let Some(counts) = counts else {
-        return Ok(None);
-    };
-    let folder = folder.join("counts");
-    let file = folder.join(format!("{}.profdata", sha256(counts)));
-    let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
-    fs::create_dir_all(&folder).map_err(wrong)?;
-    fs::write(&file, counts).map_err(wrong)?;
-    Ok(Some(file))
 }
 
 /// Makes an empty folder of this one, which may be missing.

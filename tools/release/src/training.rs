@@ -4,7 +4,7 @@
 //! that a release was made with are among its files: with them another build has the same bytes.
 //! `[Decision 0028]`
 
-use crate::command::{first_line, output, progress, read};
+use crate::command::{first_line, output, progress, read, say};
 use crate::compile::{Compiler, Counts};
 use crate::options::Options;
 use crate::source::Source;
@@ -42,13 +42,17 @@ impl Training {
     pub(crate) fn new(source: &Source, options: &Options) -> Result<Self, String> {
         let targets = &options.targets;
         if options.untrained {
+            say("untrained: these programs are slower than those of a release");
             return Ok(Self::None);
         }
         if let Some(folder) = &options.profiles {
             for (target, variant) in programs(targets) {
                 let file = folder.join(name(source, variant, target));
                 if !file.is_file() {
-                    return Err(format!("--profiles: {} is missing", file.display()));
+                    return Err(format!(
+                        "--profiles: {} is missing; counts are for one commit",
+                        file.display()
+                    ));
                 }
             }
             return Ok(Self::Done(folder.clone()));
@@ -110,9 +114,9 @@ impl Tools {
         if target.is_here() {
             crate::write_program(&program, &binary)?;
         } else {
-            let file = crate::write_program(&program.with_extension("program"), &binary)?;
-            let (emulator, file) = (emulator(target)?, file.display());
-            let script = format!("#!/bin/sh\nexec {emulator} '{file}' \"$@\"\n");
+            crate::write_program(&program.with_extension("program"), &binary)?;
+            let emulator = emulator(target)?;
+            let script = format!("#!/bin/sh\nexec {emulator} \"$0.program\" \"$@\"\n");
             crate::write_program(&program, script.as_bytes())?;
         }
         progress(&format!(
@@ -123,7 +127,9 @@ impl Tools {
         let mut training = Command::new(env!("CARGO"));
         training
             .args(["xtask", "training"])
-            .current_dir(&source.root);
+            .current_dir(&source.root)
+            // It would have the counts written elsewhere.
+            .env_remove("LLVM_PROFILE_FILE");
         let full = folder.join(Variant::Full.name());
         training.arg("--slackwater").arg(full);
         training.arg("--agent").arg(program);
@@ -136,9 +142,11 @@ impl Tools {
     }
 }
 
-/// The name of the file with the counts of a program, in a release.
+/// The name of the file with the counts of a program, in a release. They are for one commit: what
+/// has no counts is compiled as if it never ran, without a word.
 pub(crate) fn name(source: &Source, variant: Variant, target: Target) -> String {
-    format!("{}.profdata", tarball::name(source, variant, target.triple))
+    let program = tarball::name(source, variant, target.triple);
+    format!("{program}-{}.profdata", source.commit)
 }
 
 /// All programs of a release, in the order in which they are trained.

@@ -4,7 +4,7 @@
 //! (`-Cprofile-generate`), and writes the counts when it ends. With them the compiler inlines what
 //! is called most, and puts side by side what runs together. This is the load in between: the
 //! ordinary work of `serve`, `agent` and `load`, in [lanes](lanes) that leave no feature out that
-//! many use, since code that was not executed is compiled to be small. Counts do not depend on
+//! many use, since code that was not executed is compiled to be small. Counts hardly depend on
 //! speed, so an emulator can run the programs. `[Decision 0028]`
 
 mod lanes;
@@ -33,7 +33,7 @@ const REPLICAS: u64 = 3;
 /// Requests per second: what an emulator can serve.
 const RATE: u64 = 300;
 
-/// Time from the start of a process until it is ready, also in an emulator.
+/// Time from the start of `serve` until it is ready.
 const START_MAX: Duration = Duration::from_mins(1);
 
 /// The longest time for a stream's end, or that of a process, after it should be over.
@@ -74,6 +74,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         let streams = lane.streams.len();
         progress(&format!("training: {}: {streams} streams", lane.name));
         site.play(lane)?;
+    }
+    check_counts(&processes)
+}
+
+/// Fails if a process could not write its counts, which does not change how it ends.
+fn check_counts(processes: &Processes) -> Result<(), String> {
+    let of_counts = |line: &&str| line.starts_with("LLVM Profile");
+    for errors in processes.errors()? {
+        if let Some(line) = errors.lines().find(of_counts) {
+            return Err(format!("training: counts are missing: {line}"));
+        }
     }
     Ok(())
 }
@@ -129,7 +140,8 @@ impl Site<'_> {
         } = self.programs;
         let serve = serve::start(processes, slackwater, &file, (admin, START_MAX))?;
         for stream in lane.streams {
-            self.send(stream, plain.port(), secure.port())?;
+            let sent = self.send(stream, plain.port(), secure.port());
+            sent.map_err(|wrong| format!("{}, {stream:?}: {wrong}", lane.name))?;
         }
         end(serve)?;
         for pair in &mut pairs {
