@@ -112,7 +112,7 @@ cargo xtask CHORE
           [--short [--slackwater FILE]] [--verify] [--profiles FOLDER | --untrained] [--target TRIPLE ...] [--out FOLDER]
   training
           the load under which the programs of a release count what they execute: serve, agent and load in several lanes; no
-          request may fail (a minute and a half)
+          request may fail (two minutes)
           [--keep] [--seconds N] [--slackwater FILE] [--agent FILE]
   results the simulator's figures for publication, into results/sim; needs a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]

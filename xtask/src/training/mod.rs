@@ -31,7 +31,7 @@ use std::rc::Rc;
 const REPLICAS: u64 = 3;
 
 /// Requests per second: what an emulator can serve.
-const RATE: u64 = 300;
+const RATE: u64 = 200;
 
 /// Time from the start of `serve` until it is ready.
 const START_MAX: Duration = Duration::from_mins(1);

@@ -19,7 +19,7 @@ impl Options {
     pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
         let mut options = Self {
             keep: false,
-            seconds: 5,
+            seconds: 8,
             slackwater: None,
             agent: None,
         };
