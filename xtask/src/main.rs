@@ -108,7 +108,8 @@ cargo xtask CHORE
           [FOLDER | --check]
   release what people install, into target/dist: static programs, archives, Debian packages, container images, lists of what
           is in them, checksums (an hour and a half; --verify: builds twice and compares; --profiles: with the counts that
-          a release of this commit has, in place of training; --untrained: without; --short: with this machine's own build, a minute once that is built)
+          a release of this commit has, in place of training; --untrained: without counts; --short: with this machine's own
+          build, a minute once that is built)
           [--short [--slackwater FILE]] [--verify] [--profiles FOLDER | --untrained] [--target TRIPLE ...] [--out FOLDER]
   training
           the load under which the programs of a release count what they execute: serve, agent and load in several lanes; no

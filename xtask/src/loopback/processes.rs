@@ -46,11 +46,15 @@ impl Processes {
     pub(crate) fn errors(&self) -> Result<Vec<String>, String> {
         let wrong = |error| format!("{}: {error}", self.logs.display());
         let files = fs::read_dir(&self.logs).map_err(wrong)?;
-        let files = files.filter_map(|file| Some(file.ok()?.path()));
-        let files = files.filter(|file| file.extension().is_some_and(|end| end == "err"));
-        let texts = files.map(|file| fs::read(file).map_err(wrong));
-        let text = |bytes: Result<Vec<u8>, _>| Ok(String::from_utf8_lossy(&bytes?).into());
-        texts.map(text).collect()
+        let mut texts = Vec::new();
+        for file in files {
+            let path = file.map_err(wrong)?.path();
+            if path.extension().is_some_and(|end| end == "err") {
+                let bytes = fs::read(&path).map_err(wrong)?;
+                texts.push(String::from_utf8_lossy(&bytes).into());
+            }
+        }
+        Ok(texts)
     }
 
     /// From now on, Ctrl-C and SIGTERM end every process, then xtask, and remove `folder` unless it

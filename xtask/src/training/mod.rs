@@ -3,9 +3,9 @@
 //! A release compiles each program twice. The first one counts how often each part of its code runs
 //! (`-Cprofile-generate`), and writes the counts when it ends. With them the compiler inlines what
 //! is called most, and puts side by side what runs together. This is the load in between: the
-//! ordinary work of `serve`, `agent` and `load`, in [lanes](lanes) that leave no feature out that
-//! many use, since code that was not executed is compiled to be small. Counts hardly depend on
-//! speed, so an emulator can run the programs. `[Decision 0028]`
+//! ordinary work of `serve`, `agent` and `load`, in [lanes] that leave no feature out that many
+//! use, since code that was not executed is compiled to be small. Counts hardly depend on speed, so
+//! an emulator can run the programs. `[Decision 0028]`
 
 mod lanes;
 mod options;
