@@ -15,7 +15,7 @@
 //! | HTTP/2's header blocks alone | [`http2::head`] |
 //! | the fields of a head, requests and responses | [`fields`], [`message`] |
 //! | the PROXY protocol: headers before a connection's own bytes | [`proxy_protocol`] |
-//! | shared by both | [`content_length`], [`interim_count`] |
+//! | shared by both | [`content_length`], [`interim_count`], [`sixteen`] |
 //!
 //! Left out on purpose: TLS, pools, timeouts and retries, which a proxy has around it; server push,
 //! which browsers gave up; priorities, which RFC 9113 gave up.
@@ -51,7 +51,7 @@ pub mod http2;
 pub mod interim_count;
 pub mod message;
 pub mod proxy_protocol;
-mod sixteen;
+pub mod sixteen;
 mod target;
 
 /// The field in which gRPC reports how a call ended: in the trailers, or in a head without a body.

@@ -5,7 +5,7 @@ use wide::u8x16;
 /// The number of octets before the first one that `marks` marks; all if there is none. A mark is an
 /// octet whose highest bit is set.
 #[inline]
-pub(crate) fn count_before(text: &[u8], marks: impl Fn(u8x16) -> u8x16) -> usize {
+pub fn count_before(text: &[u8], marks: impl Fn(u8x16) -> u8x16) -> usize {
     let (sixteens, last) = text.as_chunks::<16>();
     let mut length = 0;
     for sixteen in sixteens {
@@ -15,8 +15,16 @@ pub(crate) fn count_before(text: &[u8], marks: impl Fn(u8x16) -> u8x16) -> usize
         }
         length += sixteen.len();
     }
-    let mut padded = [0; 16];
-    padded[..last.len()].copy_from_slice(last);
-    let marked = marks(u8x16::new(padded)).to_bitmask() | 1 << last.len();
-    length + marked.trailing_zeros() as usize
+    // The last octets of a longer text are looked at together with some before them.
+    let (start, last) = text.last_chunk().map_or_else(
+        || {
+            let mut padded = [0; 16];
+            padded[..last.len()].copy_from_slice(last);
+            (0, padded)
+        },
+        |last| (text.len() - last.len(), *last),
+    );
+    let end = text.len() - start;
+    let marked = marks(u8x16::new(last)).to_bitmask() | 1 << end;
+    start + marked.trailing_zeros() as usize
 }

@@ -46,7 +46,8 @@ impl Training {
             return Ok(Self::None);
         }
         if let Some(folder) = &options.profiles {
-            for (target, variant) in programs(targets) {
+            let variants = |&target| Variant::ALL.map(|variant| (target, variant));
+            for (target, variant) in targets.iter().flat_map(variants) {
                 let file = folder.join(name(source, variant, target));
                 if !file.is_file() {
                     return Err(format!(
@@ -147,12 +148,6 @@ impl Tools {
 pub(crate) fn name(source: &Source, variant: Variant, target: Target) -> String {
     let program = tarball::name(source, variant, target.triple);
     format!("{program}-{}.profdata", source.commit)
-}
-
-/// All programs of a release, in the order in which they are trained.
-fn programs(targets: &[Target]) -> impl Iterator<Item = (Target, Variant)> {
-    let variants = |&target| Variant::ALL.map(|variant| (target, variant));
-    targets.iter().flat_map(variants)
 }
 
 /// The program that runs those of another processor.

@@ -121,13 +121,7 @@ impl Pair {
         let Some(agent) = self.agent_process.take() else {
             return Err("the agent is not there".to_owned());
         };
-        agent.terminate()?;
-        let ended = agent.wait(STOP_MAX)?;
-        if ended.status.success() {
-            Ok(())
-        } else {
-            Err(format!("an agent ended with {}", ended.status))
-        }
+        agent.stop(STOP_MAX)
     }
 
     /// Sends a signal to the replica.

@@ -181,6 +181,22 @@ impl Process {
             .map_err(|error| format!("{} cannot be signalled: {error}", self.name))
     }
 
+    /// Ends it as its user would, with SIGTERM, which must be a success.
+    pub(crate) fn stop(self, limit: Duration) -> Result<(), String> {
+        let name = self.name.clone();
+        self.terminate()?;
+        let ended = self.wait(limit)?;
+        if ended.status.success() {
+            Ok(())
+        } else {
+            Err(format!(
+                "{name} ended with {}: {}",
+                ended.status,
+                ended.err.trim()
+            ))
+        }
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(mut self, limit: Duration) -> Result<Ended, String> {
         let name = self.name.clone();

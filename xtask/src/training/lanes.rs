@@ -69,6 +69,7 @@ pub(super) const LANES: [Lane; 4] = [
         log: "text",
         service: "",
         streams: &[
+            // Twice, as the most usual one.
             plain(&[]),
             plain(&[]),
             plain(HTTP2),

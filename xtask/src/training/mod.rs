@@ -17,7 +17,7 @@ use crate::loopback::behaviour::Behaviour;
 use crate::loopback::load::Load;
 use crate::loopback::pair::{Pair, Programs};
 use crate::loopback::ports::FreePorts;
-use crate::loopback::processes::{Process, Processes};
+use crate::loopback::processes::Processes;
 use crate::loopback::serve;
 use crate::output::progress;
 use core::net::SocketAddr;
@@ -25,7 +25,7 @@ use core::time::Duration;
 use lanes::{Address, LANES, Lane, Stream};
 use options::Options;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 const REPLICAS: u64 = 3;
@@ -143,7 +143,8 @@ impl Site<'_> {
             let sent = self.send(stream, plain.port(), secure.port());
             sent.map_err(|wrong| format!("{}, {stream:?}: {wrong}", lane.name))?;
         }
-        end(serve)?;
+        // A killed one would write no counts.
+        serve.stop(END_MAX)?;
         for pair in &mut pairs {
             if lane.has_agents {
                 pair.stop_agent()?;
@@ -210,20 +211,9 @@ impl Site<'_> {
         )
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<std::path::PathBuf, String> {
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
         let file = self.folder.join(name);
         fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(file)
-    }
-}
-
-/// Ends a process as its user would: a killed one writes no counts.
-fn end(process: Process) -> Result<(), String> {
-    process.terminate()?;
-    let ended = process.wait(END_MAX)?;
-    if ended.status.success() {
-        Ok(())
-    } else {
-        Err(format!("serve: {}: {}", ended.status, ended.err.trim()))
     }
 }

@@ -160,11 +160,7 @@ impl<'a> Lane<'a> {
         let Some(serve) = self.serve.take() else {
             return Err("serve was not started".to_owned());
         };
-        serve.terminate()?;
-        let ended = serve.wait(EFFECT_MAX)?;
-        if !ended.status.success() {
-            return Err(format!("serve ended with {}", ended.status));
-        }
+        serve.stop(EFFECT_MAX)?;
         let left = Left {
             seen,
             lines: access_log::read(&self.access_log())?,

@@ -3,36 +3,23 @@
 //! Most text needs none. It is checked many bytes at a time, and copied as a whole.
 
 use crate::access_log::buffer::Line;
+use slackwater_http::sixteen::count_before;
 use wide::u8x16;
 
-/// Whether a byte is the same in both formats: printable ASCII, except quotes and backslashes.
-const fn is_plain_byte(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
-}
-
-/// Whether all of sixteen bytes are plain.
+/// How many bytes at the start of a text are the same in both formats: printable ASCII, except
+/// quotes and backslashes.
 #[inline]
-fn are_plain(bytes: [u8; 16]) -> bool {
-    let bytes = u8x16::new(bytes);
+fn plain_bytes(text: &[u8]) -> usize {
     let each = u8x16::splat;
-    let printable = (bytes - each(b' ')).simd_lt(each(0x7f - b' '));
-    let escaped = bytes.simd_eq(each(b'"')) | bytes.simd_eq(each(b'\\'));
-    (printable & !escaped).all()
+    count_before(text, |bytes| {
+        let printable = (bytes - each(b' ')).simd_lt(each(0x7f - b' '));
+        !printable | bytes.simd_eq(each(b'"')) | bytes.simd_eq(each(b'\\'))
+    })
 }
 
 /// Whether neither format escapes any byte of a text.
 fn is_plain(text: &[u8]) -> bool {
-    let (sixteens, rest) = text.as_chunks();
-    if !sixteens.iter().all(|bytes| are_plain(*bytes)) {
-        return false;
-    }
-    // The last bytes of a longer text are checked together with some before them.
-    let last = text.last_chunk().copied().unwrap_or_else(|| {
-        let mut padded = [b' '; 16];
-        padded[..rest.len()].copy_from_slice(rest);
-        padded
-    });
-    are_plain(last)
+    plain_bytes(text) == text.len()
 }
 
 impl Line<'_> {
@@ -60,8 +47,7 @@ impl Line<'_> {
     fn escape_quoted(mut self, mut text: &[u8]) -> Self {
         let digit = |nibble: u8| b"0123456789ABCDEF"[usize::from(nibble)];
         loop {
-            let plain = text.iter().take_while(|byte| is_plain_byte(**byte)).count();
-            let (plain, rest) = text.split_at(plain);
+            let (plain, rest) = text.split_at(plain_bytes(text));
             self = self.put(plain);
             self = match rest {
                 [] => return self,
