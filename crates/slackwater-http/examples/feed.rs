@@ -84,7 +84,7 @@ fn exchange() -> Result<Vec<String>, Box<dyn Error>> {
     let mut said = Vec::new();
     carry(&mut server, &mut client);
     let uri = Uri::from_static("http://a/hello");
-    let key = client.begin(&Method::GET, &uri, Fields::new(), true);
+    let key = client.begin(&Method::GET, &uri, &Fields::new(), true);
     carry(&mut client, &mut server);
     while let Some((stream, head)) = server.next_request() {
         said.push(format!("HTTP/2: {} {}", head.method, head.uri));

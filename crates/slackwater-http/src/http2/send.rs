@@ -68,7 +68,7 @@ impl Connection {
 
     /// Sends the head of a request. Call it only if [`Self::check`] succeeds and [`Self::has_room`]
     /// is true.
-    pub fn begin(&mut self, method: &Method, uri: &Uri, headers: Fields, is_end: bool) -> Key {
+    pub fn begin(&mut self, method: &Method, uri: &Uri, headers: &Fields, is_end: bool) -> Key {
         let id = self.next_ours;
         self.next_ours += 2;
         let mut stream = self.new_stream(id);
@@ -81,9 +81,8 @@ impl Connection {
         let key = self.streams.insert(stream);
         self.streams.begin(id, key);
         self.write_block(id, is_end, |encoder, text| {
-            encode_request(encoder, text, method, uri, &headers);
+            encode_request(encoder, text, method, uri, headers);
         });
-        (self.config.stock.take_headers_back)(headers);
         self.nudge();
         key
     }

@@ -136,14 +136,14 @@ impl Peer {
     fn get(&mut self) -> Key {
         let uri = "http://x/".parse().expect("a URI");
         self.connection
-            .begin(&Method::GET, &uri, Fields::new(), true)
+            .begin(&Method::GET, &uri, &Fields::new(), true)
     }
 
     /// Starts a request whose body follows, as a client.
     fn post(&mut self) -> Key {
         let uri = "http://x/".parse().expect("a URI");
         self.connection
-            .begin(&Method::POST, &uri, Fields::new(), false)
+            .begin(&Method::POST, &uri, &Fields::new(), false)
     }
 
     fn ok(&mut self, key: Key, is_end: bool) {

@@ -86,7 +86,7 @@ fn head_and_304_may_have_content_length_without_body() {
     let headers_of = Fields::new();
     let head = client
         .connection
-        .begin(&Method::HEAD, &uri, headers_of, true);
+        .begin(&Method::HEAD, &uri, &headers_of, true);
     client.get();
     client.sent();
     client.feed(&answer(1, flag::END_STREAM, &[("content-length", "5")]));
@@ -199,7 +199,7 @@ fn long_heads_use_continuation_frames() {
     let value = HeaderValue::from_str(&"v".repeat(20_000)).expect("a value");
     let fields = Fields::from_iter([("x", value)]);
     let uri = "http://x/".parse().expect("a URI");
-    client.connection.begin(&Method::GET, &uri, fields, true);
+    client.connection.begin(&Method::GET, &uri, &fields, true);
     let sent = client.sent();
     let frames: Vec<_> = sent.iter().map(|it| (it.0, it.1, it.2)).collect();
     assert_eq!(

@@ -385,48 +385,50 @@ impl Replica {
             });
         }
         let upload = sending.into_upload();
-        let upload = upload.map(|upload| (upload, core::mem::take(request.body_mut())));
+        let upload = upload.map(|upload| Box::new((upload, request.body_mut().take())));
         let download = Download::new(connection, &head, limits, upload);
-        let mut response = Response::new(ResponseSource::Http1(Box::new(download), pool));
+        let mut response = Response::new(ResponseSource::Http1(download, pool));
         *response.status_mut() = head.status;
         *response.headers_mut() = head.headers;
-        Ok((
-            response,
-            ReplayableRequest::itself(request, has_body, replay),
-        ))
+        Ok((response, ReplayableRequest::new(request, has_body, replay)))
     }
 
     async fn send_http2(
         &self,
         permit: StreamPermit,
-        request: Box<Request<RequestBody>>,
+        mut request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
     ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
-        // HTTP/2 consumes the request, so the copy is made before it is sent.
-        let replayable = ReplayableRequest::copy(&request);
         let progress = request.body().progress();
+        let has_body = !request.body().is_end_stream();
+        let replay = request.body().replay();
         let sent_at = self.deadlines.now();
-        let begun = http2::Sending::begin(&permit, request);
-        let mut sending = begun.map_err(FailedSend::not_begun)?;
-        let sent = poll_fn(|cx| match sending.poll(cx) {
+        let mut sending = match http2::Sending::begin(&permit, &mut request) {
+            Ok(sending) => sending,
+            Err(lost) => return Err(FailedSend::not_begun(lost, request)),
+        };
+        let sent = poll_fn(|cx| match sending.poll(cx, request.body_mut()) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
             Poll::Pending => self
                 .poll_late(cx, progress.as_deref(), deadline, ticks)
                 .map(Err),
         });
-        match sent.await {
+        let sent = sent.await;
+        let replayable = |request| ReplayableRequest::new(request, has_body, replay);
+        match sent {
             Ok(Ok(head)) => {
                 permit.answered();
-                let download = sending.into_download(head.length, permit);
-                let mut response = Response::new(ResponseSource::Http2(Box::new(download)));
+                let download = sending.into_download(head.length, request.body_mut(), permit);
+                let mut response = Response::new(ResponseSource::Http2(download));
                 *response.status_mut() = head.status;
                 *response.headers_mut() = head.headers;
-                Ok((response, replayable))
+                Ok((response, replayable(request)))
             }
             Ok(Err(failed)) => {
                 // A connection that the replica is about to close must not carry another attempt.
                 let _ = permit.check();
+                let replayable = replayable(request);
                 Err(FailedSend::http2(failed, progress.as_deref(), replayable))
             }
             Err(cause) => {
@@ -436,7 +438,7 @@ impl Replica {
                 Err(FailedSend {
                     cause,
                     unsent: None,
-                    replayable,
+                    replayable: replayable(request),
                     ending: Ending::Other,
                 })
             }

@@ -8,7 +8,7 @@
 
 use super::failure::{Cause, Failure};
 use crate::forward::replica::http1::{NoResponse, Sending};
-use crate::forward::replica::http2::{self, NotBegun};
+use crate::forward::replica::http2;
 use crate::forward::request::{
     BodyState, Progress, ReplayableBody, ReplayableRequest, RequestBody,
 };
@@ -82,13 +82,13 @@ impl FailedSend {
         Self {
             cause,
             unsent: None,
-            replayable: ReplayableRequest::itself(request, had_body, replay),
+            replayable: ReplayableRequest::new(request, had_body, replay),
             ending,
         }
     }
 
     /// Makes the result of an HTTP/2 attempt that could not be started.
-    pub(super) fn not_begun(NotBegun(lost, request): NotBegun) -> Self {
+    pub(super) fn not_begun(lost: Lost, request: Box<Request<RequestBody>>) -> Self {
         Self {
             cause: Cause::Broken(Box::new(lost)),
             unsent: Some(request),

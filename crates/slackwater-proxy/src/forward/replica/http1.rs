@@ -408,7 +408,8 @@ pub(crate) struct Download {
     has_ended: bool,
     /// Whether the connection may be used again afterwards.
     pub(crate) keep_alive: bool,
-    upload: Option<(BodySender, RequestBody)>,
+    /// Boxed, because it is seldom there: most requests are sent before their response begins.
+    upload: Option<Box<(BodySender, RequestBody)>>,
     /// Whether this is a tunnel for another protocol instead of a body.
     pub(crate) is_tunnel: bool,
 }
@@ -418,7 +419,7 @@ impl Download {
         connection: Box<Connection>,
         head: &ResponseHead,
         limits: HeadLimits,
-        upload: Option<(BodySender, RequestBody)>,
+        upload: Option<Box<(BodySender, RequestBody)>>,
     ) -> Self {
         Self {
             connection,
@@ -457,9 +458,10 @@ impl Download {
     /// Continues to send the request. A failure to send all of it does not affect the response.
     pub(crate) fn poll_upload(&mut self, cx: &mut Context<'_>) {
         for _ in 0..ROUNDS_MAX {
-            let Some((sender, body)) = &mut self.upload else {
+            let Some(upload) = &mut self.upload else {
                 return;
             };
+            let (sender, body) = &mut **upload;
             let filled = sender.fill(cx, body, &mut self.connection.out);
             let flushed = self
                 .connection

@@ -12,16 +12,14 @@ use bytes::Bytes;
 use core::task::{Context, Poll};
 use http::{HeaderValue, Method, header};
 use http_body::{Body, Frame};
+use slackwater_http::Request;
 use slackwater_http::http2::{Lost, Reason, ResponseHead};
-use slackwater_http::{Fields, Request};
 use std::io;
 
 /// A request that is being sent, until the response head arrives.
 #[derive(Debug)]
 pub(crate) struct Sending {
     reader: StreamReader,
-    /// The request body, and the channel for interim responses to its client.
-    body: RequestBody,
     /// `None` if all of it is sent, or the replica accepts no more of it.
     outgoing: Option<Outgoing>,
     /// The response's loan from its client's memory budget.
@@ -37,11 +35,6 @@ pub(crate) enum NoResponse {
     Client,
 }
 
-/// A request that could not be started and is still whole: the connection has ended, or takes no
-/// more requests.
-#[derive(Debug)]
-pub(crate) struct NotBegun(pub(crate) Lost, pub(crate) Box<Request<RequestBody>>);
-
 /// A request body that is not fully sent.
 #[derive(Debug)]
 struct UnsentBody {
@@ -50,34 +43,37 @@ struct UnsentBody {
 }
 
 impl Sending {
-    /// Sends the head of a request.
+    /// Sends the head of a request. An error means that nothing is sent: the connection has ended,
+    /// or takes no more requests.
     pub(crate) fn begin(
         permit: &StreamPermit,
-        request: Box<Request<RequestBody>>,
-    ) -> Result<Self, NotBegun> {
-        if let Err(lost) = permit.check() {
-            return Err(NotBegun(lost, request));
-        }
-        let (method, uri, mut headers, body) = request.into_parts();
-        let is_end = body.is_end_stream();
-        set_content_length(&mut headers, &method, &body);
-        let (reader, writer) = permit.begin(&method, &uri, headers, is_end);
-        let mut loan = Loan::of(body.budget().cloned());
+        request: &mut Request<RequestBody>,
+    ) -> Result<Self, Lost> {
+        permit.check()?;
+        let is_end = request.body().is_end_stream();
+        set_content_length(request);
+        let (reader, writer) =
+            permit.begin(request.method(), request.uri(), request.headers(), is_end);
+        let mut loan = Loan::of(request.body().budget().cloned());
         if let Some(more) = loan.raise(beyond_first(0)) {
             reader.widen(more);
         }
         Ok(Self {
             loan,
             reader,
-            body,
             outgoing: (!is_end).then(|| Outgoing::new(writer)),
         })
     }
 
-    /// Sends, and waits for the head of the final response.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, NoResponse>> {
+    /// Sends, and waits for the head of the final response. `body` is the request's, which also
+    /// sends interim responses to its client.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut RequestBody,
+    ) -> Poll<Result<ResponseHead, NoResponse>> {
         if let Some(outgoing) = &mut self.outgoing {
-            match outgoing.poll_send(cx, &mut self.body) {
+            match outgoing.poll_send(cx, body) {
                 Poll::Pending => (),
                 Poll::Ready(Err(Unsent::Body)) => {
                     outgoing.reset(Reason::CANCEL);
@@ -89,7 +85,7 @@ impl Sending {
         }
         while let Some(mut head) = self.reader.next_interim() {
             hygiene::prepare_interim(&mut head.headers);
-            self.body.send_interim(head.status, &head.headers);
+            body.send_interim(head.status, &head.headers);
             buffers::take_headers_back(head.headers);
         }
         self.reader.poll_response(cx).map_err(NoResponse::Lost)
@@ -97,13 +93,21 @@ impl Sending {
 
     /// Returns the response body, which continues to send the rest of the request. `length` is the
     /// length in the head.
-    pub(crate) fn into_download(self, length: Option<u64>, permit: StreamPermit) -> Download {
-        let body = self.body;
+    pub(crate) fn into_download(
+        self,
+        length: Option<u64>,
+        body: &mut RequestBody,
+        permit: StreamPermit,
+    ) -> Download {
+        let upload = |outgoing| {
+            let body = body.take();
+            Box::new(UnsentBody { outgoing, body })
+        };
         Download {
             incoming: Incoming::new(self.reader, length),
             loan: self.loan,
             taken: 0,
-            upload: (self.outgoing).map(|outgoing| UnsentBody { outgoing, body }),
+            upload: self.outgoing.map(upload),
             _permit: permit,
         }
     }
@@ -111,11 +115,15 @@ impl Sending {
 
 /// Adds `content-length` if the length is known, for recipients that need it in advance. Methods
 /// that usually have a body also get it when it is 0. RFC 9110 §8.6
-fn set_content_length(headers: &mut Fields, method: &Method, body: &RequestBody) {
-    let Some(length) = body.size_hint().exact() else {
+fn set_content_length(request: &mut Request<RequestBody>) {
+    let Some(length) = request.body().size_hint().exact() else {
         return;
     };
-    let is_usual = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    let is_usual = matches!(
+        *request.method(),
+        Method::POST | Method::PUT | Method::PATCH
+    );
+    let headers = request.headers_mut();
     if (length > 0 || is_usual) && !headers.contains_key(header::CONTENT_LENGTH) {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
@@ -125,7 +133,8 @@ fn set_content_length(headers: &mut Fields, method: &Method, body: &RequestBody)
 #[derive(Debug)]
 pub(crate) struct Download {
     incoming: Incoming,
-    upload: Option<UnsentBody>,
+    /// Boxed, because it is seldom there: most requests are sent before their response begins.
+    upload: Option<Box<UnsentBody>>,
     loan: Loan,
     /// Octets that the client has taken.
     taken: u64,

@@ -215,7 +215,7 @@ impl StreamPermit {
         &self,
         method: &Method,
         uri: &Uri,
-        headers: Fields,
+        headers: &Fields,
         is_end: bool,
     ) -> (StreamReader, StreamWriter) {
         let connection = &self.0.connection;

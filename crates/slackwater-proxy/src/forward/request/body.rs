@@ -210,6 +210,12 @@ impl RequestBody {
         }
     }
 
+    /// Takes the body, and leaves an empty one with the same budget.
+    pub(crate) fn take(&mut self) -> Self {
+        let empty = Self::default().with_budget(self.budget.clone());
+        core::mem::replace(self, empty)
+    }
+
     /// The budget from which the response may get a larger window; `None` if there is none.
     pub(crate) const fn budget(&self) -> Option<&Rc<Budget>> {
         self.budget.as_ref()
@@ -490,6 +496,7 @@ impl Body for RequestBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forward::wire::Memory;
 
     fn copying(bytes_max: usize) -> (Copying, BodyCopy) {
         let (to, copy) = oneshot::channel();
@@ -499,6 +506,16 @@ mod tests {
             to,
         };
         (copying, copy)
+    }
+
+    #[test]
+    fn what_a_taken_body_leaves_has_its_budget() {
+        let budget = Memory::of_worker(1).of_client();
+        let mut body = RequestBody::own(Bytes::from_static(b"abc")).with_budget(Some(budget));
+        let taken = body.take();
+        assert!(body.is_end_stream() && taken.size_hint().exact() == Some(3));
+        let budgets = taken.budget().zip(body.budget());
+        assert!(budgets.is_some_and(|(taken, left)| Rc::ptr_eq(taken, left)));
     }
 
     #[test]

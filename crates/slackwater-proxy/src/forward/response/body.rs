@@ -75,8 +75,8 @@ pub struct ResponseBody<W: Watch> {
 /// Source of a body, with the connection that it needs until it ends.
 #[derive(Debug)]
 pub(crate) enum ResponseSource {
-    Http1(Box<Download>, Rc<Pool>),
-    Http2(Box<http2::Download>),
+    Http1(Download, Rc<Pool>),
+    Http2(http2::Download),
     Own(Option<Bytes>),
 }
 
