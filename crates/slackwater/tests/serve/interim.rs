@@ -9,7 +9,8 @@ use core::future::poll_fn;
 use core::net::SocketAddr;
 use core::task::Poll;
 use h2::client::{ResponseFuture, SendRequest};
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Notify;
@@ -78,6 +79,67 @@ async fn early_hints_of_http1_and_http2_replicas_reach_http2_clients() {
         drop(client);
         proxy.settled().await;
     }
+}
+
+/// A replica over HTTP/2 that refuses the first request of each path except `/`. If the next one is
+/// the same, it sends a hint before the answer, which has as many octets as the request lengths.
+async fn refusing_once() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        let mut refused: HashMap<String, (Method, HeaderMap)> = HashMap::new();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let (head, _) = request.into_parts();
+            let path = head.uri.path().to_owned();
+            let lengths = head.headers.get_all(header::CONTENT_LENGTH).iter().count();
+            let fields = (head.method, head.headers);
+            if path == "/" {
+                respond.send_response(Response::new(()), true).unwrap();
+                continue;
+            }
+            let Some(before) = refused.remove(&path) else {
+                refused.insert(path, fields);
+                respond.send_reset(h2::Reason::REFUSED_STREAM);
+                continue;
+            };
+            assert_eq!(before, fields);
+            let hint = Response::builder().status(103).body(()).unwrap();
+            respond.send_informational(hint).unwrap();
+            let mut body = respond.send_response(Response::new(()), false).unwrap();
+            body.send_data(vec![b'x'; lengths].into(), true).unwrap();
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn early_hints_of_a_request_that_is_sent_again_reach_the_client() {
+    let proxy = Proxy::start(&[refusing_once().await], "[replica]\nprotocol = \"h2c\"");
+    // Only requests on a kept connection are sent again.
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    let mut http2 = client(&proxy).await;
+    for (method, lengths) in [(Method::GET, 0), (Method::POST, 1)] {
+        let request = Request::builder()
+            .method(&method)
+            .uri(format!("http://x/{method}"));
+        let (mut response, _) = http2.send_request(request.body(()).unwrap(), true).unwrap();
+        let hint = next_interim(&mut response).await.expect("a hint");
+        assert_eq!(hint.status(), StatusCode::EARLY_HINTS, "{method}");
+        let answer = response.await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "{method}");
+        let mut body = answer.into_body();
+        let mut octets = 0;
+        while let Some(piece) = body.data().await {
+            octets += piece.unwrap().len();
+        }
+        assert_eq!(octets, lengths, "{method}");
+    }
+    drop(http2);
+    let (hints, answer) = hints_and_answer(&proxy, "/http1").await;
+    assert_eq!((hints, answer.status), (1, 200));
+    proxy.settled().await;
 }
 
 #[tokio::test]

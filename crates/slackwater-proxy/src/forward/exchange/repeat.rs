@@ -27,7 +27,7 @@ pub(crate) struct FailedSend {
     pub(crate) cause: Cause,
     /// The request, if nothing of it was written.
     pub(crate) unsent: Option<Box<Request<RequestBody>>>,
-    /// A copy of the request, if it can be sent again.
+    /// The request, if it was sent and can be sent again.
     pub(crate) replayable: Option<ReplayableRequest>,
     pub(crate) ending: Ending,
 }

@@ -43,8 +43,8 @@ struct UnsentBody {
 }
 
 impl Sending {
-    /// Sends the head of a request. An error means that nothing is sent: the connection has ended,
-    /// or takes no more requests.
+    /// Sends the head of a request. An error means that nothing is sent or changed: the connection
+    /// has ended, or takes no more requests.
     pub(crate) fn begin(
         permit: &StreamPermit,
         request: &mut Request<RequestBody>,

@@ -1,7 +1,8 @@
 //! A request that can be sent again, if the first attempt turns out to have had no effect: an idle
 //! connection was closed just as the request was sent, or an agent that has withdrawn rejected it.
 //!
-//! It is the request itself, because sending consumes nothing of it but the body.
+//! It is the request itself: sending takes nothing of it but the body, and adds at most
+//! `content-length`.
 
 use super::body::{ReplayableBody, RequestBody};
 use crate::forward::wire::buffers;

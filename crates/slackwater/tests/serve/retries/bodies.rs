@@ -129,3 +129,43 @@ async fn http2_retry_resends_body_and_trailers() {
     }
     assert!(proxy.sum("/requests/retries").await > 0);
 }
+
+#[tokio::test]
+async fn an_upload_that_is_rejected_half_way_is_replayed_from_its_start_over_http2() {
+    let bad = replicas::http2(async |request: Request<hyper::body::Incoming>| {
+        let first = request.into_body().frame().await.unwrap().unwrap();
+        assert_eq!(first.into_data().unwrap(), "first");
+        let mut response = Response::new(empty());
+        *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+        response
+    })
+    .await;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&begun);
+    let well = replicas::http2(move |request: Request<hyper::body::Incoming>| {
+        let counted = Arc::clone(&counted);
+        async move {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let body = request.into_body().collect().await.unwrap();
+            Response::new(full(body.to_bytes()))
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[bad, well], "[replica]\nprotocol = \"h2c\"");
+    for before in 0..2 {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 11\r\n\r\nfirst")
+            .await;
+        crate::proxy::until("the replica that stays has the request", async || {
+            (begun.load(Ordering::SeqCst) > before).then_some(())
+        })
+        .await;
+        client.send("second").await;
+        assert_eq!(client.answer().await.text(), "firstsecond");
+        if proxy.sum("/requests/retries").await == 1 {
+            return;
+        }
+    }
+    panic!("neither of two requests went to the bad one first");
+}
