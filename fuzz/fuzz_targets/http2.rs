@@ -239,7 +239,7 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
                     Method::POST
                 };
                 let uri = Uri::from_static("http://x/");
-                let key = connection.begin(&method, &uri, Fields::new(), is_end);
+                let key = connection.begin(&method, &uri, &Fields::new(), is_end);
                 all.push(Owned {
                     key,
                     reads: true,
