@@ -218,27 +218,22 @@ async fn only_immediately_closed_idempotent_requests_are_resent() {
 
 #[tokio::test]
 async fn an_http2_stream_is_sent_again_only_if_it_was_not_processed() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     // Each path is answered, except for its first request if the path has a reason for a reset.
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut connection = h2::server::handshake(stream).await.unwrap();
-        let mut seen = Vec::new();
-        while let Some(Ok((request, mut respond))) = connection.accept().await {
-            let path = request.uri().path().to_owned();
-            let reason = match path.split('/').nth(1) {
-                Some("refused") => Some(h2::Reason::REFUSED_STREAM),
-                Some("failed") => Some(h2::Reason::INTERNAL_ERROR),
-                _ => None,
-            };
-            match reason.filter(|_| !seen.contains(&path)) {
-                Some(reason) => respond.send_reset(reason),
-                None => drop(respond.send_response(Response::new(()), true).unwrap()),
-            }
-            seen.push(path);
+    let mut seen = Vec::new();
+    let address = replicas::http2_streams(move |request, mut respond| {
+        let path = request.uri().path().to_owned();
+        let reason = match path.split('/').nth(1) {
+            Some("refused") => Some(h2::Reason::REFUSED_STREAM),
+            Some("failed") => Some(h2::Reason::INTERNAL_ERROR),
+            _ => None,
+        };
+        match reason.filter(|_| !seen.contains(&path)) {
+            Some(reason) => respond.send_reset(reason),
+            None => drop(respond.send_response(Response::new(()), true).unwrap()),
         }
-    });
+        seen.push(path);
+    })
+    .await;
     let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
     let mut client = Client::connect(proxy.address).await;
     for (request, body, status) in [

@@ -3,7 +3,7 @@
 use crate::access_log::Log;
 use crate::clients::{Answer, Client};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{Replica, unused_address};
+use crate::replicas::{self, Replica, unused_address};
 use crate::routes::services;
 use http::Response;
 
@@ -196,20 +196,14 @@ async fn calls_that_an_agent_rejects_go_to_another_replica() {
 
 /// A replica over HTTP/2 whose responses have 100 KB of metadata.
 async fn verbose_http2() -> core::net::SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut connection = h2::server::handshake(stream).await.unwrap();
-        while let Some(Ok((_, mut respond))) = connection.accept().await {
-            let mut head = Response::builder();
-            for _ in 0..10 {
-                head = head.header("x-metadata", "m".repeat(10_000));
-            }
-            let _ = respond.send_response(head.body(()).unwrap(), true);
+    replicas::http2_streams(move |_, mut respond| {
+        let mut head = Response::builder();
+        for _ in 0..10 {
+            head = head.header("x-metadata", "m".repeat(10_000));
         }
-    });
-    address
+        let _ = respond.send_response(head.body(()).unwrap(), true);
+    })
+    .await
 }
 
 #[tokio::test]

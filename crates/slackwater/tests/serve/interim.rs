@@ -3,7 +3,7 @@
 
 use crate::clients::{Answer, Client, get};
 use crate::proxy::{PATIENCE, Proxy};
-use crate::replicas::Replica;
+use crate::replicas::{self, Replica};
 use bytes::Bytes;
 use core::future::poll_fn;
 use core::net::SocketAddr;
@@ -30,22 +30,16 @@ async fn next_interim(response: &mut ResponseFuture) -> Option<Response<()>> {
 
 /// A replica over HTTP/2 that sends a hint, an unsolicited 100, and the answer.
 async fn hinting() -> SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut connection = h2::server::handshake(stream).await.unwrap();
-        while let Some(Ok((_, mut respond))) = connection.accept().await {
-            let hint = Response::builder().status(103).header("link", "</a>");
-            let hint = hint.header("x-slackwater-error", "broken");
-            respond.send_informational(hint.body(()).unwrap()).unwrap();
-            let unasked = Response::builder().status(100).body(()).unwrap();
-            respond.send_informational(unasked).unwrap();
-            let mut body = respond.send_response(Response::new(()), false).unwrap();
-            body.send_data(Bytes::from_static(b"ok"), true).unwrap();
-        }
-    });
-    address
+    replicas::http2_streams(move |_, mut respond| {
+        let hint = Response::builder().status(103).header("link", "</a>");
+        let hint = hint.header("x-slackwater-error", "broken");
+        respond.send_informational(hint.body(()).unwrap()).unwrap();
+        let unasked = Response::builder().status(100).body(()).unwrap();
+        respond.send_informational(unasked).unwrap();
+        let mut body = respond.send_response(Response::new(()), false).unwrap();
+        body.send_data(Bytes::from_static(b"ok"), true).unwrap();
+    })
+    .await
 }
 
 #[tokio::test]
@@ -84,34 +78,28 @@ async fn early_hints_of_http1_and_http2_replicas_reach_http2_clients() {
 /// A replica over HTTP/2 that refuses the first request of each path except `/`. If the next one is
 /// the same, it sends a hint before the answer, which has as many octets as the request lengths.
 async fn refusing_once() -> SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut connection = h2::server::handshake(stream).await.unwrap();
-        let mut refused: HashMap<String, (Method, HeaderMap)> = HashMap::new();
-        while let Some(Ok((request, mut respond))) = connection.accept().await {
-            let (head, _) = request.into_parts();
-            let path = head.uri.path().to_owned();
-            let lengths = head.headers.get_all(header::CONTENT_LENGTH).iter().count();
-            let fields = (head.method, head.headers);
-            if path == "/" {
-                respond.send_response(Response::new(()), true).unwrap();
-                continue;
-            }
-            let Some(before) = refused.remove(&path) else {
-                refused.insert(path, fields);
-                respond.send_reset(h2::Reason::REFUSED_STREAM);
-                continue;
-            };
-            assert_eq!(before, fields);
-            let hint = Response::builder().status(103).body(()).unwrap();
-            respond.send_informational(hint).unwrap();
-            let mut body = respond.send_response(Response::new(()), false).unwrap();
-            body.send_data(vec![b'x'; lengths].into(), true).unwrap();
+    let mut refused: HashMap<String, (Method, HeaderMap)> = HashMap::new();
+    replicas::http2_streams(move |request, mut respond| {
+        let (head, _) = request.into_parts();
+        let path = head.uri.path().to_owned();
+        let lengths = head.headers.get_all(header::CONTENT_LENGTH).iter().count();
+        let fields = (head.method, head.headers);
+        if path == "/" {
+            respond.send_response(Response::new(()), true).unwrap();
+            return;
         }
-    });
-    address
+        let Some(before) = refused.remove(&path) else {
+            refused.insert(path, fields);
+            respond.send_reset(h2::Reason::REFUSED_STREAM);
+            return;
+        };
+        assert_eq!(before, fields);
+        let hint = Response::builder().status(103).body(()).unwrap();
+        respond.send_informational(hint).unwrap();
+        let mut body = respond.send_response(Response::new(()), false).unwrap();
+        body.send_data(vec![b'x'; lengths].into(), true).unwrap();
+    })
+    .await
 }
 
 #[tokio::test]
@@ -203,37 +191,31 @@ async fn hinting_http1(refused: &Arc<Notify>) -> Replica {
 /// A replica like [`hinting_http1`], over HTTP/2.
 async fn hinting_http2(refused: &Arc<Notify>) -> SocketAddr {
     let refused = Arc::clone(refused);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut connection = h2::server::handshake(stream).await.unwrap();
-        while let Some(Ok((request, mut respond))) = connection.accept().await {
-            let refused = Arc::clone(&refused);
-            tokio::spawn(async move {
-                // Unwritten hints are buffered, so their number must be limited here.
-                let hints = hints_for(request.uri().path());
-                for _ in 0..hints.unwrap_or(100_000) {
-                    let hint = Response::builder().status(103).body(()).unwrap();
-                    let _ = respond.send_informational(hint);
-                    tokio::task::yield_now().await;
-                    if poll_fn(|cx| Poll::Ready(respond.poll_reset(cx).is_ready())).await {
-                        if hints.is_none() {
-                            refused.notify_one();
-                        }
-                        return;
+    replicas::http2_streams(move |request, mut respond| {
+        let refused = Arc::clone(&refused);
+        tokio::spawn(async move {
+            // Unwritten hints are buffered, so their number must be limited here.
+            let hints = hints_for(request.uri().path());
+            for _ in 0..hints.unwrap_or(100_000) {
+                let hint = Response::builder().status(103).body(()).unwrap();
+                let _ = respond.send_informational(hint);
+                tokio::task::yield_now().await;
+                if poll_fn(|cx| Poll::Ready(respond.poll_reset(cx).is_ready())).await {
+                    if hints.is_none() {
+                        refused.notify_one();
                     }
-                }
-                let answer = Response::builder().header("content-length", "2");
-                let answer = answer.body(()).unwrap();
-                let Ok(mut body) = respond.send_response(answer, false) else {
                     return;
-                };
-                let _ = body.send_data(Bytes::from_static(b"ok"), true);
-            });
-        }
-    });
-    address
+                }
+            }
+            let answer = Response::builder().header("content-length", "2");
+            let answer = answer.body(()).unwrap();
+            let Ok(mut body) = respond.send_response(answer, false) else {
+                return;
+            };
+            let _ = body.send_data(Bytes::from_static(b"ok"), true);
+        });
+    })
+    .await
 }
 
 /// Returns the number of hints, and the final answer.

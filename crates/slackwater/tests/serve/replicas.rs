@@ -1,9 +1,11 @@
-//! Replicas: scripted ones that send and receive bytes, and HTTP/2 ones with hyper.
+//! Replicas: scripted ones that send and receive bytes, and HTTP/2 ones with hyper or h2.
 
 use bytes::Bytes;
 use core::convert::Infallible;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use h2::RecvStream;
+use h2::server::SendResponse;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
@@ -215,6 +217,22 @@ pub(crate) async fn http2_held(go: &Arc<Semaphore>) -> SocketAddr {
         }
     })
     .await
+}
+
+/// An HTTP/2 replica of one connection, which may send what hyper does not: interim heads, resets.
+pub(crate) async fn http2_streams(
+    mut handle: impl FnMut(Request<RecvStream>, SendResponse<Bytes>) + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((request, respond))) = connection.accept().await {
+            handle(request, respond);
+        }
+    });
+    address
 }
 
 /// An HTTP/2 replica.

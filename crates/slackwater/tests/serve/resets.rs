@@ -4,7 +4,7 @@
 use crate::clients::Client;
 use crate::frames::{self, HEADERS, PING, Reader};
 use crate::proxy::{PATIENCE, Proxy};
-use crate::replicas::Replica;
+use crate::replicas::{self, Replica};
 use bytes::Bytes;
 use http::{Request, Response};
 use tokio::io::AsyncWriteExt;
@@ -14,32 +14,26 @@ use tokio::time::timeout;
 /// A replica that sends four octets of a response, and then, depending on the path, its end
 /// (`/whole`) or a reset with the code in the path. Its head has a length if there is a query.
 async fn resets() -> core::net::SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut connection = h2::server::handshake(stream).await.unwrap();
-        while let Some(Ok((request, mut respond))) = connection.accept().await {
-            let code: Option<u32> = request.uri().path()[1..].parse().ok();
-            let mut head = Response::new(());
-            if request.uri().query().is_some() {
-                let length = http::HeaderValue::from_static("4");
-                head.headers_mut().insert("content-length", length);
-            }
-            let mut body = respond.send_response(head, false).unwrap();
-            body.send_data(Bytes::from_static(b"said"), code.is_none())
-                .unwrap();
-            // After a complete response the request is dropped, and the library resets it with
-            // `NO_ERROR`.
-            let Some(code) = code else { continue };
-            // The reset is sent later, because it would discard what is not written yet.
-            tokio::spawn(async move {
-                drop(request.into_body().data().await);
-                body.send_reset(code.into());
-            });
+    replicas::http2_streams(move |request, mut respond| {
+        let code: Option<u32> = request.uri().path()[1..].parse().ok();
+        let mut head = Response::new(());
+        if request.uri().query().is_some() {
+            let length = http::HeaderValue::from_static("4");
+            head.headers_mut().insert("content-length", length);
         }
-    });
-    address
+        let mut body = respond.send_response(head, false).unwrap();
+        body.send_data(Bytes::from_static(b"said"), code.is_none())
+            .unwrap();
+        // After a complete response the request is dropped, and the library resets it with
+        // `NO_ERROR`.
+        let Some(code) = code else { return };
+        // The reset is sent later, because it would discard what is not written yet.
+        tokio::spawn(async move {
+            drop(request.into_body().data().await);
+            body.send_reset(code.into());
+        });
+    })
+    .await
 }
 
 #[tokio::test]

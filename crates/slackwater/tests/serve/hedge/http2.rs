@@ -3,6 +3,7 @@
 use super::{EAGER, metric};
 use crate::clients::{self, empty, get};
 use crate::proxy::Proxy;
+use crate::replicas;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use http::{Request, Response};
@@ -13,31 +14,25 @@ use tokio::sync::Notify;
 /// request over all replicas with this count: it is not answered, and `reset` is notified when its
 /// stream is reset.
 async fn http2_replica(late: &Arc<AtomicUsize>, reset: &Arc<Notify>) -> SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     let (late, reset) = (Arc::clone(late), Arc::clone(reset));
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut connection = h2::server::handshake(stream).await.unwrap();
-        while let Some(Ok((request, mut respond))) = connection.accept().await {
-            let is_late = request.uri().path() == "/late" || request.headers().contains_key("late");
-            if is_late && late.fetch_add(1, Ordering::SeqCst) == 0 {
-                let reset = Arc::clone(&reset);
-                tokio::spawn(async move {
-                    let reason = core::future::poll_fn(|cx| respond.poll_reset(cx)).await;
-                    assert_eq!(reason.unwrap(), h2::Reason::CANCEL);
-                    reset.notify_one();
-                });
-            } else {
-                let response = Response::builder()
-                    .header("content-type", "application/grpc")
-                    .header("grpc-status", "0");
-                let response = response.body(()).unwrap();
-                drop(respond.send_response(response, true).unwrap());
-            }
+    replicas::http2_streams(move |request, mut respond| {
+        let is_late = request.uri().path() == "/late" || request.headers().contains_key("late");
+        if is_late && late.fetch_add(1, Ordering::SeqCst) == 0 {
+            let reset = Arc::clone(&reset);
+            tokio::spawn(async move {
+                let reason = core::future::poll_fn(|cx| respond.poll_reset(cx)).await;
+                assert_eq!(reason.unwrap(), h2::Reason::CANCEL);
+                reset.notify_one();
+            });
+        } else {
+            let response = Response::builder()
+                .header("content-type", "application/grpc")
+                .header("grpc-status", "0");
+            let response = response.body(()).unwrap();
+            drop(respond.send_response(response, true).unwrap());
         }
-    });
-    address
+    })
+    .await
 }
 
 #[tokio::test]

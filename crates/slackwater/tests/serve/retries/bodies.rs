@@ -74,17 +74,28 @@ async fn interrupted_upload_is_replayed_from_its_start_elsewhere() {
     let bad = closes_at_first().await;
     let (well, begun) = takes_chunks().await;
     let proxy = Proxy::start(&[bad.address, well.address], "");
+    let (first, second) = ("5\r\nfirst\r\n", "6\r\nsecond\r\n0\r\n\r\n");
+    let head = "PUT / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    assert_replayed(&proxy, &begun, [head, first, second], "well firstsecond").await;
+}
+
+/// Sends requests until one has gone to a bad replica first, and checks the answers. The second
+/// half of a body is sent once the other replica has `begun` to receive its request.
+async fn assert_replayed(
+    proxy: &Proxy,
+    begun: &AtomicUsize,
+    [head, first, second]: [&str; 3],
+    answer: &str,
+) {
     for before in 0..2 {
         let mut client = Client::connect(proxy.address).await;
-        client
-            .send("PUT / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n")
-            .await;
-        crate::proxy::until("the replica that stays has the first piece", async || {
+        client.send(&format!("{head}{first}")).await;
+        crate::proxy::until("the replica that stays has the request", async || {
             (begun.load(Ordering::SeqCst) > before).then_some(())
         })
         .await;
-        client.send("6\r\nsecond\r\n0\r\n\r\n").await;
-        assert_eq!(client.answer().await.text(), "well firstsecond");
+        client.send(second).await;
+        assert_eq!(client.answer().await.text(), answer);
         if proxy.sum("/requests/retries").await == 1 {
             return;
         }
@@ -152,20 +163,6 @@ async fn an_upload_that_is_rejected_half_way_is_replayed_from_its_start_over_htt
     })
     .await;
     let proxy = Proxy::start(&[bad, well], "[replica]\nprotocol = \"h2c\"");
-    for before in 0..2 {
-        let mut client = Client::connect(proxy.address).await;
-        client
-            .send("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 11\r\n\r\nfirst")
-            .await;
-        crate::proxy::until("the replica that stays has the request", async || {
-            (begun.load(Ordering::SeqCst) > before).then_some(())
-        })
-        .await;
-        client.send("second").await;
-        assert_eq!(client.answer().await.text(), "firstsecond");
-        if proxy.sum("/requests/retries").await == 1 {
-            return;
-        }
-    }
-    panic!("neither of two requests went to the bad one first");
+    let head = "PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 11\r\n\r\n";
+    assert_replayed(&proxy, &begun, [head, "first", "second"], "firstsecond").await;
 }

@@ -21,18 +21,14 @@ use tokio_rustls::TlsAcceptor;
 const H2C: &str = "[replica]\nprotocol = \"h2c\"";
 
 pub(super) async fn an_upload_is_stopped_after_a_whole_answer() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let proxy = Proxy::start(&[listener.local_addr().unwrap()], H2C);
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut connection = h2::server::handshake(stream).await.unwrap();
-        while let Some(Ok((_request, mut respond))) = connection.accept().await {
-            let mut body = respond.send_response(Response::new(()), false).unwrap();
-            // The request is dropped, which sends a reset with NO_ERROR.
-            body.send_data(Bytes::from_static(b"halfrest"), true)
-                .unwrap();
-        }
-    });
+    let replica = replicas::http2_streams(|_request, mut respond| {
+        let mut body = respond.send_response(Response::new(()), false).unwrap();
+        // The request is dropped, which sends a reset with NO_ERROR.
+        body.send_data(Bytes::from_static(b"halfrest"), true)
+            .unwrap();
+    })
+    .await;
+    let proxy = Proxy::start(&[replica], H2C);
     let mut client = Client::connect(proxy.address).await;
     client
         .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nhalf")
