@@ -176,7 +176,7 @@ func (e *expectedDelay) weight(l *learned, others uint32) weight {
 	} else if mean, known := e.table.capacities.mean(); known {
 		w = weightWithCapacity(mean, e.latency(l))
 	} else {
-		w = weightWithoutCapacity(e.latency(l))
+		w = weightWithoutCapacity(e.table.longRunning.counted(e.latency(l), unit))
 	}
 	inUse := w.share((uint64(others) + 1) * fine)
 	w.scoreMin = w.score(inUse, e.table.knowsCapacity())

@@ -191,9 +191,10 @@ type learnedTable struct {
 	replicas ReplicaMap[learned]
 	// latencies are the mean latencies of replicas that report no capacity, and of those that do. In
 	// nanoseconds: the sum over a whole fleet fits.
-	latencies  [2]sum
-	capacities sum
-	costsNS    sum
+	latencies   [2]sum
+	capacities  sum
+	costsNS     sum
+	longRunning longRunning
 }
 
 func (t *learnedTable) add(replica ReplicaID) { t.replicas.Set(replica, learned{}) }
@@ -236,6 +237,10 @@ func (t *learnedTable) handleReport(now Instant, from *latestReport) learned {
 		l.costNS = min(from.costNS, latencyMaxNS)
 	}
 	t.include(l)
+	isOfProbe := !from.carried && !from.local && from.latencyNS > 0 && from.queryRateMillis > 0
+	if latency, known := l.meanLatency(); known && isOfProbe {
+		t.longRunning.learn(latency, from.latencyNS)
+	}
 	return *l
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct Machine {
     pub(crate) reporter: Reporter,
     /// Whether it reports how many queries it finishes.
     pub(crate) has_rate: bool,
+    /// By what factor requests in flight take longer than its reports say.
+    pub(crate) excess: u64,
     pub(crate) answers_probes: bool,
     pub(crate) condition: Condition,
     pub(crate) incarnation: Option<u64>,
@@ -90,6 +92,7 @@ impl Machine {
             base_ns: habits.base_ns.saturating_mul(uneven),
             reporter: chance.one_of(&habits.reporters),
             has_rate: chance.in_1000(habits.rates),
+            excess: if habits.streams > 0 { 8 } else { 1 },
             answers_probes: !chance.in_1000(habits.unprobed),
             condition: Condition::Sound,
             incarnation: chance.in_1000(800).then(|| chance.number()),
@@ -144,7 +147,8 @@ impl Machine {
         }
         if self.has_rate {
             // Little's law. A replica that is idle finishes few.
-            let per_second = 1_000_000_000_000 / (nanos(latency).max(1_000));
+            let latency_ns = nanos(latency).max(1_000);
+            let per_second = 1_000_000_000_000 / latency_ns / self.excess;
             let rate = per_second.saturating_mul(self.rif().max(1).into());
             let rate = if chance.in_1000(60) { 0 } else { rate };
             report.query_rate_millis = Some(u32::try_from(rate).unwrap_or(u32::MAX));

@@ -80,16 +80,16 @@ pub const WORLDS: &[World] = &[
         "streams",
         "one query in 200 is a stream of up to two minutes",
         (0.7, 10, 25),
+        || with_streams(cores(20, 4.0, 8, Cost::Exponential(ms(20)))),
+    ),
+    world(
+        "streams-unequal",
+        "such streams, and half of the replicas have a quarter of the cores",
+        (0.7, 10, 25),
         || {
             let mut scenario = cores(20, 4.0, 8, Cost::Exponential(ms(20)));
-            scenario.deadline = seconds(120);
-            scenario.load.mix = Some(Mix {
-                shares: [0.005, 0.005],
-                turn: seconds(10),
-                io_wait: seconds(120),
-                cost: 0.1,
-            });
-            scenario
+            split(&mut scenario, 10).service = shared(1.0);
+            with_streams(scenario)
         },
     ),
     world(
@@ -371,13 +371,32 @@ fn plain(replicas: usize, clients: usize, service: Service, cost: Cost) -> Scena
 
 /// Returns replicas with this many cores each, which their queries share, without a rate.
 pub(crate) fn cores(replicas: usize, cores: f64, clients: usize, cost: Cost) -> Scenario {
-    let service = Service::Shared(Sharing {
+    plain(replicas, clients, shared(cores), cost)
+}
+
+/// Returns cores that queries share, without a rate.
+const fn shared(cores: f64) -> Service {
+    Service::Shared(Sharing {
         cores,
         bucket: 0.0,
         burst: 1.0,
         contention_loss: 0.0,
+    })
+}
+
+/// Makes one query in 200 a stream.
+fn with_streams(scenario: Scenario) -> Scenario {
+    let mut scenario = Scenario {
+        deadline: seconds(120),
+        ..scenario
+    };
+    scenario.load.mix = Some(Mix {
+        shares: [0.005, 0.005],
+        turn: seconds(10),
+        io_wait: seconds(120),
+        cost: 0.1,
     });
-    plain(replicas, clients, service, cost)
+    scenario
 }
 
 /// Returns replicas with this many workers each, for which queries queue.

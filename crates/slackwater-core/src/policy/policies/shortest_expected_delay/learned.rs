@@ -8,6 +8,7 @@
 //!
 //! A replica that reports no query rate counts with the mean of the latencies that it reports.
 
+use super::long_running::LongRunning;
 use super::sum::{Sum, whole_ns};
 use crate::fixed::{follow, mul_div, mul_shift};
 use crate::policy::latest::{From, Reported};
@@ -198,6 +199,7 @@ pub(super) struct Table {
     latencies: [Sum; 2],
     capacities: Sum,
     costs_ns: Sum,
+    long_running: LongRunning,
 }
 
 impl Table {
@@ -216,7 +218,7 @@ impl Table {
 
     /// Takes in a report. Returns what is learned of its replica now.
     pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) -> Learned {
-        self.change(reported.replica, |learned, others| {
+        let learned = self.change(reported.replica, |learned, others| {
             match reported.from {
                 From::Probe { local: false } => learned.learn(now, reported, others),
                 // This client's own latencies count one by one.
@@ -231,7 +233,19 @@ impl Table {
                 0 => 0,
                 _ => reported.cost_ns.min(LATENCY_MAX_NS),
             };
-        })
+        });
+        if let (From::Probe { local: false }, Some(latency), Some(reported_ns)) =
+            (reported.from, learned.latency(), reported.latency_ns)
+            && reported.query_rate_millis > 0
+        {
+            self.long_running.learn(latency, reported_ns);
+        }
+        learned
+    }
+
+    /// How much counts of the differences between mean latencies.
+    pub(super) const fn long_running(&self) -> LongRunning {
+        self.long_running
     }
 
     /// Takes in the latency of this client's own query to an unprobed replica.

@@ -29,12 +29,14 @@
 //! A report of little load counts less as it ages `[Decision 0012]`. In a large fleet only the
 //! newest reports are compared, so that each client compares other ones.
 //!
-//! What is learned of each replica is in `learned`, and zones are in `far`.
+//! What is learned of each replica is in `learned`, and what long-running requests hide of it in
+//! `long_running`. Zones are in `far`.
 
 mod compared;
 mod far;
 mod known;
 mod learned;
+mod long_running;
 mod sum;
 #[cfg(test)]
 mod tests;
@@ -260,7 +262,8 @@ impl ExpectedDelay {
                 self.latency(learned),
             )
         } else {
-            Known::without_capacity(self.latency(learned))
+            let share = self.latency(learned);
+            Known::without_capacity(self.table.long_running().counted(share, UNIT))
         };
         let by_capacity = self.table.knows_capacity();
         let in_use = known.share((u64::from(others) + 1) * FINE);

@@ -381,3 +381,30 @@ fn lowest_place_is_picked_and_the_second_lowest_is_the_runner_up() {
     }
     assert!(decided > 15_000, "{decided}");
 }
+
+/// Replicas of equal speed. Most requests in flight take far longer than those that end: by the
+/// reports of the third one ten times as long, so a fifth of each difference counts.
+#[test]
+fn long_running_requests_hide_how_fast_a_replica_is_where_none_reports_a_capacity() {
+    for (capacity_millirif, expected) in [(0, [91, 108]), (10_000, [59, 139])] {
+        let (mut rule, replicas) = rule(3);
+        for number in 0..400 {
+            let now = Instant::from_nanos(number * 50 * MS);
+            for (place, rif) in [(0, 60), (1, 140)] {
+                let report = Reported {
+                    query_rate_millis: 1_000_000,
+                    ..reported(replicas[place], rif, 10)
+                };
+                rule.handle_report(now, report);
+            }
+            let third = Reported {
+                query_rate_millis: 1_000_000,
+                capacity_millirif,
+                ..reported(replicas[2], 100, 10)
+            };
+            rule.handle_report(now, third);
+        }
+        let percent = [0, 1].map(|place| rule.known(replicas[place], 0).alone * 100 / UNIT);
+        assert_eq!(percent, expected, "{capacity_millirif}");
+    }
+}

@@ -312,3 +312,36 @@ fn only_the_latest_report_has_capacity_and_cost() {
     assert!(!table.knows_capacity());
     assert_eq!(table.mean_cost_ns(), MS, "of nothing");
 }
+
+/// The first eight reports have a mean latency of 400 ms. All report 40 ms.
+#[test]
+fn only_answers_to_probes_with_a_rate_show_long_running_requests() {
+    let probe = From::Probe { local: false };
+    let local = From::Probe { local: true };
+    for (from, rate, shows) in [
+        (probe, 1_000_000, true),
+        (probe, 0, false),
+        (local, 1_000_000, false),
+        (From::Response, 1_000_000, false),
+    ] {
+        let mut table = Table::default();
+        let replica = replica();
+        table.add(replica);
+        for number in 0..200 {
+            let (from, rate) = if number < 8 {
+                (probe, 1_000_000)
+            } else {
+                (from, rate)
+            };
+            let reported = Reported {
+                from,
+                rif: Rif::new(400),
+                query_rate_millis: rate,
+                ..report(replica, 40)
+            };
+            table.handle_report(at(number), reported);
+        }
+        let counted = table.long_running().counted(180, 100);
+        assert_eq!(counted < 180, shows, "{from:?} {rate}");
+    }
+}
