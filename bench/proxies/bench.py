@@ -355,21 +355,30 @@ def h2load(port, secs, rps=0, grpc=False):
 
 
 def t_rss(p):
+    """Memory before the first request, and for each idle connection: N more of them after N / 4 are open, so that what the
+    first requests touch does not count as theirs."""
     idle = memory(p.pids)
     n = int(E("HOLD", "1000"))
-    g = pinned(LOAD_CPU, [f"{TOOLS}/loadgen", "--addr", f"127.0.0.1:{TARGET}", "--conns", str(n), "--hold", "60"],
-               stdout=subprocess.PIPE, text=True)
+    holding = []
+    held = errors = 0
     try:
-        line = g.stdout.readline().split()
-        time.sleep(1)
-        p.pids = tree(p.pids[0])
+        for conns in (n // 4, n):
+            before = memory(p.pids)
+            g = pinned(LOAD_CPU, [f"{TOOLS}/loadgen", "--addr", f"127.0.0.1:{TARGET}", "--conns", str(conns), "--hold", "60"],
+                       stdout=subprocess.PIPE, text=True)
+            holding.append(g)
+            line = g.stdout.readline().split()
+            held, errors = held + int(line[1]), errors + int(line[3])
+            time.sleep(1)
+            p.pids = tree(p.pids[0])
         m = memory(p.pids)
     finally:
-        stop(g)
+        for g in holding:
+            stop(g)
     time.sleep(0.5)
-    return {"idle_rss_kib": idle["rss_kib"], "idle_pss_kib": idle["pss_kib"], "held": int(line[1]), "errors": int(line[3]),
+    return {"idle_rss_kib": idle["rss_kib"], "idle_pss_kib": idle["pss_kib"], "held": held, "errors": errors,
             "rss_kib": m["rss_kib"], "pss_kib": m["pss_kib"], "threads": m["threads"],
-            "kib_per_conn": round((m["pss_kib"] - idle["pss_kib"]) / n, 2)}
+            "kib_per_conn": round((m["pss_kib"] - before["pss_kib"]) / n, 2)}
 
 
 def t_syscalls(p):

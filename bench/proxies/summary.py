@@ -4,7 +4,7 @@ import statistics
 METRICS = [  # (column, test, key, digits)
     ("sat rps", "sat", "rps", 0), ("sat cpu us/req", "sat", "cpu_us", 1), ("sat user us/req", "sat", "user_us", 1), ("8k cpu us/req", "rate8k", "cpu_us", 1),
     ("2k cpu us/req", "rate2k", "cpu_us", 1), ("2k p50 us", "rate2k", "lat_us.p50", 0), ("2k p99 us", "rate2k", "lat_us.p99", 0),
-    ("2k p99.9 us", "rate2k", "lat_us.p999", 0), ("idle RSS MiB", "rss", "idle_rss_kib", 0), ("1000-conn RSS MiB", "rss", "rss_kib", 0),
+    ("2k p99.9 us", "rate2k", "lat_us.p999", 0), ("idle RSS MiB", "rss", "idle_rss_kib", 0), ("held RSS MiB", "rss", "rss_kib", 0),
     ("KiB/conn", "rss", "kib_per_conn", 1), ("1 KiB rps", "sat1k", "rps", 0), ("1 KiB cpu us", "sat1k", "cpu_us", 1),
     ("64 KiB rps", "sat64k", "rps", 0), ("64 KiB cpu us", "sat64k", "cpu_us", 1), ("h2 rps", "h2", "rps", 0), ("h2 cpu us", "h2", "cpu_us", 1), ("h2 user us", "h2", "user_us", 1),
     ("h2 4k cpu us", "h2rate", "cpu_us", 1), ("grpc rps", "grpc", "rps", 0), ("grpc cpu us", "grpc", "cpu_us", 1), ("grpc user us", "grpc", "user_us", 1),
