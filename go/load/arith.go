@@ -13,15 +13,6 @@ const nsPerSecond = uint64(time.Second)
 
 func absDiff(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
-// towards returns from, moved towards to by part of whole, or all the way.
-func towards(from, to, part, whole uint64) uint64 {
-	way := ints.MulDiv(absDiff(from, to), min(part, whole), whole)
-	if to >= from {
-		return from + way
-	}
-	return from - way
-}
-
 // uint128 is an unsigned number of 128 bits.
 type uint128 struct{ hi, lo uint64 }
 

@@ -88,7 +88,7 @@ func (c *contention) read(span contentionSpan, leastNS uint64) {
 	step := min(ints.MulDiv(seen.ns, fine, contentionMemoryNS), contentionStepMax)
 	if seen.rifTimeNS > 0 {
 		elsewhere := ints.MulDiv(ints.Sub(seen.rifTimeNS, wanted), fine, seen.rifTimeNS)
-		c.elsewhere = towards(c.elsewhere, elsewhere, step, fine)
+		c.elsewhere = ints.Towards(c.elsewhere, elsewhere, step, fine)
 	}
 	// What a server does on its own while nothing is in flight shows nothing about its capacity, and
 	// would make it look like none.
@@ -104,7 +104,7 @@ func (c *contention) read(span contentionSpan, leastNS uint64) {
 		capacity = carried
 	}
 	if got < shortBelow {
-		c.capacity = policy.Some(towards(capacity, carried, step, fine))
+		c.capacity = policy.Some(ints.Towards(capacity, carried, step, fine))
 		c.isNow()
 		return
 	}

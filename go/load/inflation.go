@@ -126,13 +126,13 @@ func (n *inflation) follow(sums *inflationSums) {
 	count := sums.queries
 	n.queries += count
 	rif := ints.MulDiv(sums.rif, oneRIF, count)
-	n.usualRIF = towards(n.usualRIF, rif, count, min(rifMemory, n.queries))
+	n.usualRIF = ints.Towards(n.usualRIF, rif, count, min(rifMemory, n.queries))
 	if sums.few > 0 {
 		n.followFew(sums)
 	}
 	memory := min(n.newestMemory(), n.queries)
-	n.newest = towards(n.newest, sums.roots/count, count, memory)
-	n.newestRIF = towards(n.newestRIF, rif, count, memory)
+	n.newest = ints.Towards(n.newest, sums.roots/count, count, memory)
+	n.newestRIF = ints.Towards(n.newestRIF, rif, count, memory)
 }
 
 func (n *inflation) followFew(sums *inflationSums) {
@@ -141,16 +141,16 @@ func (n *inflation) followFew(sums *inflationSums) {
 	memory := min(unloadedMemory, n.unloadedQueries)
 	if !n.isSure {
 		memory = min(inflationQueriesMin, n.unloadedQueries)
-		n.unloadedRIF = towards(n.unloadedRIF, ints.MulDiv(sums.fewRIF, oneRIF, count), count, memory)
+		n.unloadedRIF = ints.Towards(n.unloadedRIF, ints.MulDiv(sums.fewRIF, oneRIF, count), count, memory)
 	}
 	squared := func(distance uint64) uint64 { return ints.Mul(distance, distance) }
 	mean, before := sums.fewRoots/count, n.unloaded
-	n.unloaded = towards(before, mean, count, memory)
+	n.unloaded = ints.Towards(before, mean, count, memory)
 	// The variance around the new mean: remove the distance of the old mean from these queries, and
 	// add that of the new one.
 	variance := ints.Sub(sums.fewSquares/count, squared(absDiff(mean, before)))
 	variance = ints.Add(variance, squared(absDiff(mean, n.unloaded)))
-	n.variance = towards(n.variance, variance, count, memory)
+	n.variance = ints.Towards(n.variance, variance, count, memory)
 }
 
 // find updates the capacity after count more queries and this much time.
@@ -167,7 +167,7 @@ func (n *inflation) find(count, spanNS, passedNS uint64, mayWait bool) {
 	if got < inflatedBelow && mayWait {
 		n.isNow()
 		carried := ints.MulDiv(n.newestRIF, got, fine)
-		n.capacity = policy.Some(towards(capacity, carried, count, n.newestMemory()))
+		n.capacity = policy.Some(ints.Towards(capacity, carried, count, n.newestMemory()))
 		return
 	}
 	n.wasNotFor(passedNS)

@@ -47,8 +47,5 @@ func (l longRunning) counted(value, mean uint64) uint64 {
 	if l.excess <= ordinaryExcess {
 		return value
 	}
-	if value >= mean {
-		return mean + ints.MulDiv(value-mean, ordinaryExcess, l.excess)
-	}
-	return mean - ints.MulDiv(mean-value, ordinaryExcess, l.excess)
+	return ints.Towards(mean, value, ordinaryExcess, l.excess)
 }

@@ -199,6 +199,13 @@ pub(crate) fn follow(mean: u64, value: u64, count: u64) -> u64 {
     }
 }
 
+/// `from`, moved towards `to` by `part` of `whole`, or all the way.
+#[inline]
+pub(crate) fn towards(from: u64, to: u64, part: u64, whole: u64) -> u64 {
+    let way = mul_div(from.abs_diff(to), part.min(whole), whole);
+    if to >= from { from + way } else { from - way }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -40,6 +40,15 @@ func MulDiv(a, b, c uint64) uint64 {
 	return quotient
 }
 
+// Towards returns from, moved towards to by part of whole, or all the way.
+func Towards(from, to, part, whole uint64) uint64 {
+	part = min(part, whole)
+	if to >= from {
+		return from + MulDiv(to-from, part, whole)
+	}
+	return from - MulDiv(from-to, part, whole)
+}
+
 // Sqrt returns the square root, rounded down. The root of the floating-point unit is only a guess,
 // which whole numbers then correct.
 func Sqrt(n uint64) uint64 {

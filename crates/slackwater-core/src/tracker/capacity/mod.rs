@@ -27,7 +27,7 @@ mod source;
 mod tests;
 
 use super::LoadTracker;
-use crate::fixed::mul_div;
+use crate::fixed::{mul_div, towards};
 use crate::report::LoadReport;
 use crate::time::{Instant, span_ns};
 use contention::{Contention, Span};
@@ -295,10 +295,4 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 
 fn since(earlier: Duration, later: Duration) -> u64 {
     span_ns(later.saturating_sub(earlier))
-}
-
-/// `from`, moved towards `to` by `part` of `whole`, or all the way.
-fn towards(from: u64, to: u64, part: u64, whole: u64) -> u64 {
-    let way = mul_div(from.abs_diff(to), part.min(whole), whole);
-    if to >= from { from + way } else { from - way }
 }

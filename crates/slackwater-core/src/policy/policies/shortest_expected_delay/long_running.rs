@@ -15,7 +15,7 @@
 //! reports surpass, not the median: replicas that already look slow have few queries, and may
 //! report the latency of a long one. `[Decision 0020]`
 
-use crate::fixed::mul_div;
+use crate::fixed::towards;
 use crate::policy::turns::FINE;
 
 /// Largest excess with which all of a difference counts.
@@ -51,12 +51,7 @@ impl LongRunning {
         if self.excess <= ORDINARY {
             return value;
         }
-        let part = mul_div(value.abs_diff(mean), ORDINARY, self.excess);
-        if value >= mean {
-            mean + part
-        } else {
-            mean - part
-        }
+        towards(mean, value, ORDINARY, self.excess)
     }
 }
 
