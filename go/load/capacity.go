@@ -91,6 +91,8 @@ const (
 // If it gets only a share of what its queries could use, that share times the RIF is what it could
 // have carried without any wait. If it gets all, its capacity is at least the RIF that it carried,
 // and is raised a little each second: only a higher load shows whether there is more room.
+// Long-running requests take no part of it: the estimates are of the others, and the reported
+// capacity is that of the others plus the long-running ones.
 //
 // The zero value knows nothing. A CapacityEstimator has no clock and is not safe for concurrent
 // use.
@@ -101,6 +103,7 @@ type CapacityEstimator struct {
 	ended           uint64
 	contention      contention
 	inflation       inflation
+	longRunning     longRunning
 	cost            meanCost
 	limitMillicores uint32
 	// The readings include how long threads wait.
@@ -112,6 +115,7 @@ type capacityReading struct {
 	at        policy.Instant
 	takenAt   policy.Instant
 	rifTimeNS uint64
+	endedNS   uint64
 	busyNS    uint64
 	finished  uint64
 	// The number of samples that the tracker had recorded.
@@ -127,8 +131,9 @@ func (e *CapacityEstimator) Read(now policy.Instant, tracker *Tracker, finished 
 		return
 	}
 	reading := capacityReading{
-		at: now, takenAt: now, rifTimeNS: tracker.RIFTime(now), busyNS: tracker.BusyTime(now),
-		finished: finished, recorded: tracker.samples.recorded(), cpu: cpu,
+		at: now, takenAt: now, rifTimeNS: tracker.RIFTime(now), endedNS: tracker.endedNS.Load(),
+		busyNS: tracker.BusyTime(now), finished: finished, recorded: tracker.samples.recorded(),
+		cpu: cpu,
 	}
 	before, isFirst := e.last, !e.hasRead
 	e.last, e.hasRead = reading, true
@@ -137,8 +142,11 @@ func (e *CapacityEstimator) Read(now policy.Instant, tracker *Tracker, finished 
 	}
 	span, passed := nsSince(now, before.at), nsSince(now, before.takenAt)
 	e.ended = ints.Add(e.ended, reading.recorded-before.recorded)
+	e.longRunning.read(passed, reading.rifTimeNS-before.rifTimeNS, reading.endedNS-before.endedNS)
 	e.readCPU(span, passed, &before, &reading)
-	tracker.samples.between(before.recorded, reading.recorded, before.at, e.inflation.learn)
+	longRunning := e.longRunning.whole()
+	learn := func(others uint32, latencyNS uint64) { e.inflation.learn(ints.Sub(others, longRunning), latencyNS) }
+	tracker.samples.between(before.recorded, reading.recorded, before.at, learn)
 	e.inflation.read(span, passed, !e.showsWaits || e.contention.waitsElsewhere())
 }
 
@@ -155,7 +163,7 @@ func (e *CapacityEstimator) readCPU(spanNS, passedNS uint64, before, reading *ca
 			ns:        spanNS,
 			passedNS:  passedNS,
 			busyNS:    min(reading.busyNS-before.busyNS, spanNS),
-			rifTimeNS: reading.rifTimeNS - before.rifTimeNS,
+			rifTimeNS: e.longRunning.othersTime(reading.rifTimeNS-before.rifTimeNS, passedNS),
 			usedNS:    spanBetween(earlier.Threads.Value.Used, cpu.Threads.Value.Used),
 			waitedNS:  spanBetween(earlier.Threads.Value.Waited, cpu.Threads.Value.Waited),
 		}
@@ -199,6 +207,7 @@ func (e *CapacityEstimator) Fill(report *policy.LoadReport) CapacitySource {
 	}
 	report.CapacityMilliRIF = policy.Optional[uint32]{}
 	if source != SourceNone {
+		capacity = ints.Add(capacity, e.longRunning.count)
 		report.CapacityMilliRIF = policy.Some(uint32(min(capacity/fine, math.MaxUint32)))
 	}
 	report.Cost = policy.Optional[time.Duration]{}

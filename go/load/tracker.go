@@ -84,6 +84,9 @@ type Tracker struct {
 	waiting atomic.Uint32
 	// Ends of queries minus their beginnings, wrapping: the source of RIFTime.
 	spentNS atomic.Uint64
+	// How long queries that have ended were in flight, summed, wrapping. Each counts with at most
+	// longNS.
+	endedNS atomic.Uint64
 	// Ends of busy times minus their beginnings, wrapping: the source of BusyTime.
 	busyNS atomic.Uint64
 	// When a query was last answered, or the replica last began to wait for one.
@@ -135,7 +138,7 @@ func (t *Tracker) Finish(now policy.Instant, arrival Arrival, outcome Outcome) {
 	if !arrival.headReady {
 		t.answered(now, &arrival, outcome)
 	}
-	t.leave(now)
+	t.leave(now, arrival.at)
 }
 
 // Withdraw removes a query that never reached the replica, which only its client knows. It is
@@ -145,10 +148,12 @@ func (t *Tracker) Withdraw(arrival Arrival) {
 	if !arrival.headReady {
 		t.waiting.Add(^uint32(0))
 	}
-	t.leave(arrival.at)
+	t.leave(arrival.at, arrival.at)
 }
 
-func (t *Tracker) leave(now policy.Instant) {
+// leave notes that a query which arrived then is no longer in flight.
+func (t *Tracker) leave(now, arrived policy.Instant) {
+	t.endedNS.Add(min(nsSince(now, arrived), longNS))
 	t.spentNS.Add(uint64(now))
 	if t.rif.Add(^uint32(0)) == 0 {
 		t.busyNS.Add(uint64(now))

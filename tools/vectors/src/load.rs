@@ -8,10 +8,11 @@ use slackwater_core::tracker::{
     TrackerConfig,
 };
 use slackwater_core::{Instant, LoadReport, Rif};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
 
 /// What a scenario is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,9 @@ struct Server {
     /// Times in a thousand that the clock steps back.
     steps_back: u32,
     heads: u32,
+    /// Streams in a thousand queries, and those that are in flight.
+    stream_share: u32,
+    streams: BTreeSet<u64>,
     slow: u64,
     stopped: bool,
     coarse: bool,
@@ -138,6 +142,9 @@ impl Server {
             cores,
             steps_back: chance.one_of(&[0, 0, 20]),
             heads: chance.one_of(&[0, 500, 900]),
+            // A copy draws, so that scenarios without streams are as before there were any.
+            stream_share: if chance.clone().in_1000(988) { 0 } else { 300 },
+            streams: BTreeSet::new(),
             slow: 1,
             stopped: false,
             coarse: chance.in_1000(80),
@@ -199,6 +206,7 @@ impl Server {
             }
             Action::Finish(query, end) => {
                 if let Some(arrival) = self.arrivals.remove(&query) {
+                    self.streams.remove(&query);
                     self.tracker.finish(now, arrival, end);
                     self.finished += u64::from(end != End::Cancelled);
                     self.put(query_line(t, "finish", query, Some(end)));
@@ -237,6 +245,11 @@ impl Server {
         }
     }
 
+    /// Queries in flight that are no streams.
+    fn at_work(&self) -> u64 {
+        (self.arrivals.len() - self.streams.len()) as u64
+    }
+
     fn arrive(&mut self, t: u64) {
         let gap = match self.chance.within(0, 40) {
             0..=5 => 0,
@@ -250,7 +263,13 @@ impl Server {
         let arrival = self.tracker.arrive(Instant::from_nanos(t));
         self.arrivals.insert(query, arrival);
         self.put(query_line(t, "arrive", query, None));
-        let in_flight = (self.arrivals.len() as u64).max(self.cores);
+        if self.stream_share > 0 && self.chance.in_1000(self.stream_share) {
+            self.streams.insert(query);
+            let takes = SECOND * u64::from(self.chance.within(5, 60));
+            self.plan(takes, Action::Finish(query, End::Success));
+            return;
+        }
+        let in_flight = self.at_work().max(self.cores);
         let spread = u64::from(self.chance.within(600, 1_400));
         let takes = self.base_ns * in_flight / self.cores * self.slow / 1_000 * spread;
         let given_up = self.base_ns * 40;
@@ -344,10 +363,10 @@ impl Server {
     fn settle_cpu(&mut self) {
         let span_ns = self.clock - self.cpu.settled_at;
         self.cpu.settled_at = self.clock;
+        let in_flight = self.at_work();
         let Some(totals) = &mut self.cpu.totals else {
             return;
         };
-        let in_flight = self.arrivals.len() as u64;
         let wanted = if self.cpu.is_locked {
             // All but one wait for a lock.
             in_flight.min(1) * 300

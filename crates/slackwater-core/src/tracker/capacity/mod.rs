@@ -10,6 +10,9 @@
 //! | how latency grows with RIF | `inflation` |
 //! | the most cores that it may use, and the CPU time of a query | `cost` |
 //!
+//! Long-running requests take no part of it (`long_running`). The estimates are of the others,
+//! and the reported capacity is that of the others plus the long-running ones.
+//!
 //! `pace` decides when a reading is worth its cost.
 //!
 //! All follow the same idea. If a replica gets only a share of what its queries could use, that
@@ -20,6 +23,7 @@
 mod contention;
 mod cost;
 mod inflation;
+mod long_running;
 mod pace;
 mod shortage;
 mod source;
@@ -31,9 +35,11 @@ use crate::fixed::{mul_div, towards};
 use crate::report::LoadReport;
 use crate::time::{Instant, span_ns};
 use contention::{Contention, Span};
+use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use cost::MeanCost;
 use inflation::Inflation;
+use long_running::LongRunning;
 pub use pace::Look;
 pub use source::CapacitySource;
 
@@ -95,6 +101,7 @@ pub struct CapacityEstimator {
     ended: u64,
     contention: Contention,
     inflation: Inflation,
+    long_running: LongRunning,
     cost: MeanCost,
     limit_millicores: Option<u32>,
     /// The readings include how long threads wait.
@@ -109,6 +116,7 @@ struct Reading {
     at: Instant,
     taken_at: Instant,
     rif_time_ns: u64,
+    ended_ns: u64,
     busy_ns: u64,
     finished: u64,
     /// Number of samples that the tracker had recorded.
@@ -134,6 +142,7 @@ impl CapacityEstimator {
             at: now,
             taken_at: now,
             rif_time_ns: tracker.rif_time_ns(now),
+            ended_ns: tracker.ended_ns.load(Relaxed),
             busy_ns: tracker.busy_ns(now),
             finished,
             recorded: tracker.samples.recorded(),
@@ -145,11 +154,19 @@ impl CapacityEstimator {
         let (span_ns, passed_ns) = (now.ns_since(before.at), now.ns_since(before.taken_at));
         let ended = reading.recorded.wrapping_sub(before.recorded);
         self.ended = self.ended.saturating_add(ended as u64);
+        self.long_running.read(
+            passed_ns,
+            reading.rif_time_ns.wrapping_sub(before.rif_time_ns),
+            reading.ended_ns.wrapping_sub(before.ended_ns),
+        );
         self.read_cpu(span_ns, passed_ns, &before, &reading);
         let may_wait = !self.tells_waits || self.contention.waits_elsewhere();
+        let long_running = self.long_running.whole();
         self.inflation
             .read(span_ns, passed_ns, may_wait, |inflation| {
-                let learn = |others, latency_ns| inflation.learn(others, latency_ns);
+                let learn = |others: u32, latency_ns| {
+                    inflation.learn(others.saturating_sub(long_running), latency_ns);
+                };
                 let (from, to) = (before.recorded, reading.recorded);
                 tracker.samples.between(from, to, before.at, learn);
             });
@@ -166,7 +183,10 @@ impl CapacityEstimator {
                 ns: span_ns,
                 passed_ns,
                 busy_ns: busy_ns.min(span_ns),
-                rif_time_ns: reading.rif_time_ns.wrapping_sub(before.rif_time_ns),
+                rif_time_ns: (self.long_running).others_time(
+                    reading.rif_time_ns.wrapping_sub(before.rif_time_ns),
+                    passed_ns,
+                ),
                 used_ns: since(earlier.used, threads.used),
                 waited_ns: since(earlier.waited, threads.waited),
             }
@@ -207,8 +227,10 @@ impl CapacityEstimator {
 
     fn fill_from(&self, capacity: Option<Fine>, report: &mut LoadReport) {
         let (capacity, cost_ns) = self.alone(capacity, self.cost_ns());
-        report.capacity_millirif =
-            capacity.map(|capacity| u32::try_from(capacity / FINE).unwrap_or(u32::MAX));
+        report.capacity_millirif = capacity.map(|capacity| {
+            let capacity = capacity.saturating_add(self.long_running.count());
+            u32::try_from(capacity / FINE).unwrap_or(u32::MAX)
+        });
         report.cost = cost_ns.map(Duration::from_nanos);
     }
 

@@ -250,6 +250,7 @@ fn torn_busy_time_counts_as_the_whole_span() {
         at: Instant::EPOCH,
         taken_at: Instant::EPOCH,
         rif_time_ns,
+        ended_ns: 0,
         busy_ns,
         finished: 0,
         recorded: 0,
@@ -285,4 +286,35 @@ fn latencies_from_before_the_last_reading_are_left_out() {
     };
     assert_eq!(known_after(1_500), Some(4 * MS));
     assert_eq!(known_after(900), None);
+}
+
+/// Such replicas with forty streams, which use no CPU.
+fn with_streams(tells_waits: bool) -> (Replica, Vec<Arrival>) {
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+    replica.tells_waits = tells_waits;
+    let streams = (0..40).map(|_| replica.tracker.arrive(replica.now()));
+    let streams: Vec<_> = streams.collect();
+    replica.carry(1, 30 * SECOND);
+    replica.carry(8, 2 * SECOND);
+    (replica, streams)
+}
+
+#[test]
+fn streams_are_added_to_what_is_carried_of_other_requests() {
+    for tells_waits in [true, false] {
+        let (mut replica, streams) = with_streams(tells_waits);
+        replica.capacity_is(44_000);
+        replica.cost_is(10 * MS);
+        for stream in streams {
+            (replica.tracker).finish(replica.now(), stream, End::Success);
+        }
+        replica.carry(8, SECOND / 5);
+        let found = replica.report().capacity_millirif.expect("known");
+        assert!(
+            found < 13_000,
+            "as many as are in flight, and the others: {found}"
+        );
+        replica.carry(8, 2 * SECOND);
+        replica.capacity_is(4_000);
+    }
 }
