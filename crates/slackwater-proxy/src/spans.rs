@@ -50,7 +50,7 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     said.text("client.address", record.client.to_string());
     said.text("network.protocol.name", "http");
     said.text("network.protocol.version", version(record.version));
-    said.optional("user_agent.original", record.described.user_agent());
+    said.optional("user_agent.original", record.user_agent());
     if let Some(status) = status {
         said.number("http.response.status_code", status.into());
     }
@@ -60,7 +60,7 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     said.number("http.response.body.size", record.bytes_out);
     said.optional("error.type", failure.as_deref());
     said.text("slackwater.request_id", record.id().as_bytes());
-    said.text("slackwater.listener", record.listener.as_str());
+    said.text("slackwater.listener", record.listener());
     said.optional("slackwater.service", record.service.as_deref());
     said.optional("slackwater.replica", record.replica.as_deref());
     said.number("slackwater.attempts", record.attempts.into());

@@ -1,7 +1,12 @@
 //! A buffer of fixed size for lines. Adding a line allocates nothing.
 
+use wide::u8x16;
+
 /// Capacity in bytes: about 3,000 lines, which the writer fetches many times a second.
 pub(super) const BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that are checked at once.
+const BLOCK: usize = 16;
 
 /// Whole lines, each with its newline.
 #[derive(Debug)]
@@ -56,6 +61,48 @@ impl Line<'_> {
             }
             None => Line(&mut []),
         }
+    }
+
+    /// Adds bytes, of which there are mostly that many: then they are a few stores.
+    #[inline]
+    pub(super) fn put_mostly<const BYTES: usize>(self, bytes: &[u8]) -> Self {
+        match bytes.try_into() {
+            Ok(bytes) => self.put_array::<BYTES>(bytes),
+            Err(_) => self.put_other(bytes),
+        }
+    }
+
+    /// Not part of its caller, which would otherwise copy by a call in both cases.
+    #[cold]
+    #[inline(never)]
+    fn put_other(self, bytes: &[u8]) -> Self {
+        self.put(bytes)
+    }
+
+    /// Adds bytes, unless a byte among them is marked. Then, or if there is little room, the line
+    /// is returned as it was. `marks` must not mark spaces.
+    ///
+    /// It is the copy that is checked: spaces behind it complete its last block, so that a short
+    /// text is a block as well.
+    #[inline]
+    pub(super) fn put_unmarked(
+        self,
+        bytes: &[u8],
+        marks: impl Fn(u8x16) -> u8x16,
+    ) -> Result<Self, Self> {
+        let length = bytes.len();
+        let room = self.0.get_mut(..length + BLOCK);
+        let Some((copy, behind)) = room.and_then(<[u8]>::split_last_chunk_mut) else {
+            return Err(self);
+        };
+        copy.copy_from_slice(bytes);
+        *behind = [b' '; BLOCK];
+        let is_marked = |block: &[u8; BLOCK]| marks(u8x16::new(*block)).to_bitmask() != 0;
+        let blocks = self.0.as_chunks().0.get(..=length / BLOCK);
+        if blocks.is_none_or(|blocks| blocks.iter().any(is_marked)) {
+            return Err(self);
+        }
+        Ok(Line(&mut self.0[length..]))
     }
 
     /// Adds bytes whose number is known when this is compiled, which makes them a few stores.

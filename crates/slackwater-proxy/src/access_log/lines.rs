@@ -1,17 +1,20 @@
 //! Turns a request record into a log line, if the request is logged.
 
-use super::line::{Facts, Id, LineWriter, RequestFacts};
+use super::line::{Facts, Id, LineWriter};
 use super::queue::Queue;
 use super::sample::Sample;
 use crate::request_record::ids::RequestId;
 use crate::request_record::{
-    Consumer, CopyKind, Detail, Ended, Interest, RequestRecord, UnreadableRequest,
+    Consumer, CopyKind, Detail, Interest, RequestRecord, UnreadableRequest,
 };
 use core::cell::RefCell;
+use core::net::IpAddr;
 use core::time::Duration;
 use http::{HeaderValue, Version};
 use slackwater_config::AccessLogSettings;
 use slackwater_http::{Fields, Value};
+use slackwater_telemetry::trace::TraceId;
+use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -35,7 +38,7 @@ impl Lines {
         }
     }
 
-    fn write(&self, facts: &Facts<'_>) {
+    fn write(&self, facts: &impl Facts) {
         let mut writer = self.writer.borrow_mut();
         self.queue.push(|line| writer.add(line, facts));
     }
@@ -52,107 +55,204 @@ impl Consumer for Lines {
 
     fn over(&self, record: &RequestRecord, _mark: u8) {
         let total = record.total();
-        if !self.sample.borrow_mut().takes(record.failed(), total) {
-            return;
+        if self.sample.borrow_mut().takes(record.failed(), total) {
+            self.write(&LoggedRecord {
+                record,
+                total,
+                with_query: self.with_query,
+            });
         }
-        let referer = record.described.referer();
-        let request = RequestFacts {
-            method: record.method.as_str(),
-            path: record.path(),
-            query: record.uri.query().filter(|_| self.with_query),
-            protocol: protocol(record.version),
-            host: record.host(),
-            referer: referer.map(|referer| shown_referer(referer, self.with_query)),
-            user_agent: record.described.user_agent(),
-            id: match record.id() {
-                RequestId::InHeader(id) => Id::Given(id.as_bytes()),
-                RequestId::Drawn(digits) => Id::Drawn(digits),
-            },
-        };
-        self.write(&Facts {
-            request: &request,
-            at: record.at,
-            client: record.client,
-            listener: record.listener.as_str(),
-            service: record.service.as_deref().unwrap_or("-"),
-            replica: record.replica.as_deref(),
-            attempts: record.attempts,
-            hedge: record.copy(CopyKind::Hedge),
-            tie: record.copy(CopyKind::Tie),
-            shadow: record.shadow.as_deref(),
-            pick: record.pick.as_ref(),
-            status: record.status.map_or(0, |status| status.as_u16()),
-            grpc_status: record.grpc_status.map(GrpcStatus::code),
-            bytes_in: record.upload.as_ref().map_or(0, |upload| upload.bytes()),
-            bytes_out: record.bytes_out,
-            queue: record.queue,
-            connect: record.connect,
-            first_byte: record.first_byte,
-            total,
-            end: record.ended().as_str(),
-            error: bytes(record.error.as_ref()),
-            trace: record.traced.as_ref().map(|traced| traced.trace()),
-        });
     }
 
+    #[cold]
     fn refused(&self, refused: &UnreadableRequest<'_>) {
         let failed = refused.status.is_server_error();
-        if !self.sample.borrow_mut().takes(failed, Duration::ZERO) {
-            return;
+        if self.sample.borrow_mut().takes(failed, Duration::ZERO) {
+            self.write(refused);
         }
-        let request = RequestFacts {
-            method: "-",
-            path: "-",
-            query: None,
-            protocol: protocol(Version::HTTP_11),
-            host: None,
-            referer: None,
-            user_agent: None,
-            id: Id::Drawn(&refused.id),
-        };
-        self.write(&Facts {
-            request: &request,
-            at: SystemTime::now(),
-            client: refused.client,
-            listener: refused.listener.as_str(),
-            service: "-",
-            replica: None,
-            attempts: 0,
-            hedge: None,
-            tie: None,
-            shadow: None,
-            pick: None,
-            status: refused.status.as_u16(),
-            grpc_status: None,
-            bytes_in: 0,
-            bytes_out: refused.bytes_out,
-            queue: None,
-            connect: None,
-            first_byte: None,
-            total: Duration::ZERO,
-            end: Ended::Complete.as_str(),
-            error: refused.error.map(Value::as_bytes),
-            trace: None,
-        });
     }
 }
 
-fn bytes(value: Option<&HeaderValue>) -> Option<&[u8]> {
-    value.map(HeaderValue::as_bytes)
+/// A record as its line shows it.
+struct LoggedRecord<'r> {
+    record: &'r RequestRecord,
+    /// The time is read once if the end was not recorded.
+    total: Duration,
+    with_query: bool,
 }
 
-const fn protocol(version: Version) -> &'static str {
-    match version {
-        Version::HTTP_10 => "HTTP/1.0",
-        Version::HTTP_2 => "HTTP/2.0",
-        _ => "HTTP/1.1",
+impl Facts for LoggedRecord<'_> {
+    fn at(&self) -> SystemTime {
+        self.record.at
+    }
+
+    fn client(&self) -> IpAddr {
+        self.record.client
+    }
+
+    fn client_text(&self) -> Option<&[u8]> {
+        self.record.origin.text_of(self.record.client)
+    }
+
+    fn listener(&self) -> &str {
+        self.record.listener()
+    }
+
+    fn method(&self) -> &str {
+        self.record.method.as_str()
+    }
+
+    fn path(&self) -> &[u8] {
+        self.record.path()
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.record.query().filter(|_| self.with_query)
+    }
+
+    fn protocol(&self) -> &'static [u8; 8] {
+        match self.record.version {
+            Version::HTTP_10 => b"HTTP/1.0",
+            Version::HTTP_2 => b"HTTP/2.0",
+            _ => b"HTTP/1.1",
+        }
+    }
+
+    fn host(&self) -> Option<&[u8]> {
+        self.record.host()
+    }
+
+    /// The query strings of other pages are as private as our own.
+    fn referer(&self) -> Option<&[u8]> {
+        let referer = self.record.referer()?;
+        if self.with_query {
+            return Some(referer);
+        }
+        let end = memchr::memchr(b'?', referer);
+        Some(&referer[..end.unwrap_or(referer.len())])
+    }
+
+    fn user_agent(&self) -> Option<&[u8]> {
+        self.record.user_agent()
+    }
+
+    fn service(&self) -> &str {
+        self.record.service.as_deref().unwrap_or("-")
+    }
+
+    fn replica(&self) -> Option<&str> {
+        self.record.replica.as_deref()
+    }
+
+    fn attempts(&self) -> u32 {
+        self.record.attempts
+    }
+
+    fn hedge(&self) -> Option<&'static str> {
+        self.record.copy(CopyKind::Hedge)
+    }
+
+    fn tie(&self) -> Option<&'static str> {
+        self.record.copy(CopyKind::Tie)
+    }
+
+    fn shadow(&self) -> Option<&str> {
+        self.record.shadow.as_deref()
+    }
+
+    fn pick(&self) -> Option<&PickView> {
+        self.record.pick.as_ref()
+    }
+
+    fn status(&self) -> u16 {
+        self.record.status.map_or(0, |status| status.as_u16())
+    }
+
+    fn grpc_status(&self) -> Option<u8> {
+        self.record.grpc_status.map(GrpcStatus::code)
+    }
+
+    fn bytes_in(&self) -> u64 {
+        let upload = self.record.upload.as_ref();
+        upload.map_or(0, |upload| upload.bytes())
+    }
+
+    fn bytes_out(&self) -> u64 {
+        self.record.bytes_out
+    }
+
+    fn queue(&self) -> Option<Duration> {
+        self.record.queue
+    }
+
+    fn connect(&self) -> Option<Duration> {
+        self.record.connect
+    }
+
+    fn first_byte(&self) -> Option<Duration> {
+        self.record.first_byte
+    }
+
+    fn total(&self) -> Duration {
+        self.total
+    }
+
+    fn end(&self) -> &'static str {
+        self.record.ended().as_str()
+    }
+
+    fn error(&self) -> Option<&[u8]> {
+        self.record.error.as_ref().map(HeaderValue::as_bytes)
+    }
+
+    fn trace(&self) -> Option<TraceId> {
+        self.record.traced.as_ref().map(|traced| traced.trace())
+    }
+
+    fn id(&self) -> Id<'_> {
+        match self.record.id() {
+            RequestId::InHeader(id) => Id::Given(id.as_bytes()),
+            RequestId::Drawn(digits) => Id::Drawn(digits),
+        }
     }
 }
 
-/// The query strings of other pages are as private as our own.
-fn shown_referer(referer: &[u8], with_query: bool) -> &[u8] {
-    let mut parts = referer.split(|byte| *byte == b'?');
-    parts.next().filter(|_| !with_query).unwrap_or(referer)
+impl Facts for UnreadableRequest<'_> {
+    fn at(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn client(&self) -> IpAddr {
+        self.client
+    }
+
+    fn listener(&self) -> &str {
+        self.listener.as_str()
+    }
+
+    fn method(&self) -> &'static str {
+        "-"
+    }
+
+    fn service(&self) -> &'static str {
+        "-"
+    }
+
+    fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+
+    fn bytes_out(&self) -> u64 {
+        self.bytes_out
+    }
+
+    fn error(&self) -> Option<&[u8]> {
+        self.error.map(Value::as_bytes)
+    }
+
+    fn id(&self) -> Id<'_> {
+        Id::Drawn(&self.id)
+    }
 }
 
 #[cfg(test)]

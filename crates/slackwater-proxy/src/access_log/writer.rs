@@ -214,9 +214,8 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request_record::RequestRecorder;
     use crate::request_record::ids::Ids;
-    use http::uri::Authority;
+    use crate::request_record::{RequestRecorder, origin_of};
     use slackwater_config::RequestIdSettings;
     use std::fs;
     use std::path::{Path, PathBuf};
@@ -246,9 +245,8 @@ mod tests {
 
     fn record(recorder: &Rc<RequestRecorder>, path: &'static str) {
         let request = http::Request::get(path).body(()).expect("a request").into();
-        let client = core::net::IpAddr::from([10, 0, 0, 9]);
-        let listener = Authority::from_static("10.0.0.1:80");
-        drop(recorder.begin(&request, (None, None), || client, &listener, &Rc::default()));
+        let origin = origin_of([10, 0, 0, 9].into());
+        drop(recorder.begin(&request, (None, None), &origin));
     }
 
     fn wait_for(path: &Path, text: &str) {

@@ -317,7 +317,7 @@ impl Decision {
             client: record.client.to_string(),
             method: shortened(record.method.as_str()),
             host: record.host().map(text),
-            path: shortened(record.path()),
+            path: text(record.path()),
             status: record.status.map_or(0, |status| status.as_u16()),
             grpc_status: record.grpc_status.map(GrpcStatus::code),
             error: (record.error.as_ref()).map(|error| text(error.as_bytes())),

@@ -9,11 +9,11 @@ use super::keeper::Keeper;
 use super::ring::Ring;
 use super::wanted::Wanted;
 use crate::request_record::ids::Ids;
-use crate::request_record::{AttemptKind, Directory, Ended, RecordHandle, RequestRecorder};
+use crate::request_record::{
+    AttemptKind, Directory, Ended, RecordHandle, RequestRecorder, origin_of,
+};
 use crate::sampling::Sampling;
-use core::net::IpAddr;
 use core::time::Duration;
-use http::uri::Authority;
 use http::{HeaderName, StatusCode};
 use serde_json::Value;
 use slackwater_config::{DecisionSettings, RequestIdSettings};
@@ -70,15 +70,8 @@ pub(super) fn begin(
 ) -> RecordHandle {
     let request = Request::from(request.body(()).expect("a request"));
     let id = recorder.ids().of(request.headers());
-    let client = || IpAddr::from([10, 0, 0, 9]);
-    let listener = Authority::from_static("10.0.0.1:80");
-    recorder.begin(
-        &request,
-        (id.as_ref(), None),
-        client,
-        &listener,
-        &Rc::default(),
-    )
+    let origin = origin_of([10, 0, 0, 9].into());
+    recorder.begin(&request, (id.as_ref(), None), &origin)
 }
 
 fn replica(place: usize) -> ReplicaId {

@@ -35,7 +35,18 @@ pub(super) struct SharedRecord {
 struct Owner(Rc<SharedRecord>);
 
 impl Drop for Owner {
+    #[inline]
     fn drop(&mut self) {
+        if Rc::strong_count(&self.0) == 1 {
+            self.finish();
+        }
+    }
+}
+
+impl Owner {
+    /// Finishes the record, of which this is the last owner.
+    #[inline(never)]
+    fn finish(&mut self) {
         let Some(shared) = Rc::get_mut(&mut self.0) else {
             return;
         };
@@ -53,13 +64,30 @@ impl Drop for Owner {
         {
             directory.exemplify(record, reference);
         }
-        let described = core::mem::take(&mut record.described);
+        let described = record.take_described();
         *over = None;
         recorder.keep_for_reuse(Rc::clone(&self.0), described);
     }
 }
 
 impl SharedRecord {
+    /// Reports that the request is over.
+    ///
+    /// Not part of the drop of a handle: most are dropped without a record, or before the last one.
+    #[inline(never)]
+    fn end(&self) {
+        self.note(|record| {
+            // The response has ended now if its end was recorded.
+            let total = record.total.unwrap_or_else(|| record.began.elapsed());
+            record.total = Some(total);
+        });
+        if let Some(record) = &*self.record.borrow() {
+            record.recorder().notify(self.marks, |consumer, mark| {
+                consumer.over(record, mark);
+            });
+        }
+    }
+
     fn note<T>(&self, note: impl FnOnce(&mut RequestRecord) -> T) -> Option<T> {
         self.record.borrow_mut().as_mut().map(note)
     }
@@ -81,23 +109,14 @@ impl Clone for RecordHandle {
 }
 
 impl Drop for RecordHandle {
+    #[inline]
     fn drop(&mut self) {
         let Some(Owner(shared)) = &self.0 else {
             return;
         };
         shared.handles.set(shared.handles.get() - 1);
-        if shared.handles.get() > 0 {
-            return;
-        }
-        shared.note(|record| {
-            // The response has ended now if its end was recorded.
-            let total = record.total.unwrap_or_else(|| record.began.elapsed());
-            record.total = Some(total);
-        });
-        if let Some(record) = &*shared.record.borrow() {
-            record.recorder().notify(shared.marks, |consumer, mark| {
-                consumer.over(record, mark);
-            });
+        if shared.handles.get() == 0 {
+            shared.end();
         }
     }
 }

@@ -24,3 +24,19 @@ pub(crate) use record::{CopyKind, Directory, Ended, RequestRecord};
 pub(crate) use recorder::{
     Consumer, Detail, Interest, RequestRecorder, Tracing, UnreadableRequest,
 };
+
+/// Makes the origin of a connection from a client to 10.0.0.1:80.
+#[cfg(test)]
+pub(crate) fn origin_of(client: core::net::IpAddr) -> std::rc::Rc<crate::forward::Origin> {
+    let rules = crate::forward::Rules::new(
+        &slackwater_config::ForwardedSettings::default(),
+        &slackwater_config::Limits::default(),
+    );
+    let local = http::uri::Authority::from_static("10.0.0.1:80");
+    std::rc::Rc::new(crate::forward::Origin::new(
+        &rules,
+        (client, 1).into(),
+        local,
+        0,
+    ))
+}

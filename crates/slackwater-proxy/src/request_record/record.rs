@@ -4,14 +4,13 @@ use super::attempt::AttemptRecord;
 use super::described::Described;
 use super::ids::RequestId;
 use super::recorder::RequestRecorder;
-use crate::forward::{Cut, Progress};
+use crate::forward::{Cut, Origin, Progress};
 use crate::traces::Traced;
 use core::cell::{Cell, OnceCell};
 use core::fmt::Debug;
 use core::net::IpAddr;
 use core::time::Duration;
-use http::uri::Authority;
-use http::{HeaderValue, Method, StatusCode, Uri, Version};
+use http::{HeaderValue, Method, StatusCode, Version};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_http::Request;
 use slackwater_recording::Stream;
@@ -111,11 +110,12 @@ pub(crate) struct RequestRecord {
     /// That time on the clock of its service; `None` before it has one.
     pub(super) began_at: Option<CoreInstant>,
     pub(crate) client: IpAddr,
-    pub(crate) listener: Authority,
+    /// The connection of the request.
+    pub(crate) origin: Rc<Origin>,
     pub(crate) method: Method,
-    pub(crate) uri: Uri,
     pub(crate) version: Version,
-    pub(crate) described: Described,
+    /// Texts of the head; `None` once the record is over.
+    described: Option<Box<Described>>,
     /// The first value of each field that a consumer requests, in the order of its list.
     pub(crate) values: Box<[Option<HeaderValue>]>,
     /// Drawn when first needed, unless the request has an id already.
@@ -150,7 +150,6 @@ pub(crate) struct RequestRecord {
     pub(crate) ended: Option<Ended>,
     /// Set once the request is over.
     pub(crate) total: Option<Duration>,
-    pub(super) cut: Rc<Cell<Cut>>,
     /// In the order in which they were sent; empty if no consumer may want them.
     pub(crate) attempt_records: Vec<AttemptRecord>,
     /// `None` if it is not exported as spans.
@@ -178,26 +177,23 @@ impl RequestRecord {
     pub(super) fn new<B>(
         recorder: &Rc<RequestRecorder>,
         request: &Request<B>,
-        (id, traced): (Option<HeaderValue>, Option<Box<Traced>>),
-        mut described: Described,
-        client: IpAddr,
-        listener: &Authority,
-        cut: &Rc<Cell<Cut>>,
+        (id, traced): (Option<&HeaderValue>, Option<Box<Traced>>),
+        mut described: Box<Described>,
+        origin: &Rc<Origin>,
     ) -> Self {
-        described.read(request.headers());
+        described.read(request);
         Self {
             recorder: Rc::clone(recorder),
             at: SystemTime::now(),
             began: Instant::now(),
             began_at: None,
-            client,
-            listener: listener.clone(),
+            client: origin.client(request.headers()),
+            origin: Rc::clone(origin),
             method: request.method().clone(),
-            uri: request.uri().clone(),
             version: request.version(),
-            described,
+            described: Some(described),
             values: recorder.values(request.headers()),
-            id: id.map_or_else(OnceCell::new, |id| RequestId::InHeader(id).into()),
+            id: id.map_or_else(OnceCell::new, |id| RequestId::InHeader(id.clone()).into()),
             service: None,
             directory: None,
             replica: None,
@@ -218,7 +214,6 @@ impl RequestRecord {
             first_byte: None,
             ended: None,
             total: None,
-            cut: Rc::clone(cut),
             attempt_records: Vec::new(),
             traced,
             path_of_route: None,
@@ -228,11 +223,40 @@ impl RequestRecord {
         }
     }
 
-    /// The requested host: from the target, otherwise from `Host`.
+    /// The requested host, without a user name.
     pub(crate) fn host(&self) -> Option<&[u8]> {
-        let of_target = self.uri.authority().map(|it| it.as_str().as_bytes());
-        let host = of_target.or(self.described.host());
-        host.map(without_user)
+        self.described.as_ref()?.host()
+    }
+
+    /// The path of the request; for CONNECT, which has none, the host and port.
+    pub(crate) fn path(&self) -> &[u8] {
+        let described = self.described.as_ref();
+        described.map(|it| it.path()).unwrap_or_default()
+    }
+
+    /// The query of the target.
+    pub(crate) fn query(&self) -> Option<&[u8]> {
+        self.described.as_ref()?.query()
+    }
+
+    /// The first `Referer`.
+    pub(crate) fn referer(&self) -> Option<&[u8]> {
+        self.described.as_ref()?.referer()
+    }
+
+    /// The first `User-Agent`.
+    pub(crate) fn user_agent(&self) -> Option<&[u8]> {
+        self.described.as_ref()?.user_agent()
+    }
+
+    /// Takes the memory of the texts for another record.
+    pub(super) fn take_described(&mut self) -> Option<Box<Described>> {
+        self.described.take()
+    }
+
+    /// The local address of the connection.
+    pub(crate) fn listener(&self) -> &str {
+        self.origin.local().as_str()
     }
 
     /// The id of the request.
@@ -275,7 +299,7 @@ impl RequestRecord {
 
     /// How the request ended. Without a recorded end, the client was cut off or has left.
     pub(crate) fn ended(&self) -> Ended {
-        self.ended.unwrap_or_else(|| match self.cut.get() {
+        self.ended.unwrap_or_else(|| match self.origin.cut().get() {
             Cut::Not => Ended::ClientGone,
             Cut::Off => Ended::CutOff,
             Cut::ClientStalled => Ended::ClientStalled,
@@ -307,6 +331,7 @@ impl RequestRecord {
 
     /// Records that the second copy's response is forwarded, so that its replica represents the
     /// request.
+    #[cold]
     pub(super) fn lead_by_copy(&mut self) {
         let Some(copy) = &mut self.copy else {
             return;
@@ -333,29 +358,4 @@ impl RequestRecord {
     pub(crate) fn total(&self) -> Duration {
         self.total.unwrap_or_else(|| self.began.elapsed())
     }
-
-    /// The path of the request; for CONNECT, which has none, the host and port.
-    pub(crate) fn path(&self) -> &str {
-        match self.uri.path() {
-            "" => self.uri.authority().map_or("", Authority::as_str),
-            path => path,
-        }
-    }
-}
-
-/// Removes a user name and password before the host, which `Host` must not contain anyway.
-fn without_user(authority: &[u8]) -> &[u8] {
-    // Hosts are short, and hardly any has a user name: this finds that out soonest.
-    let (words, rest) = authority.as_chunks();
-    let has_at = |word: &[u8; 8]| {
-        // The highest bit of the first byte that is an `@` is set, perhaps also one of another.
-        let differs = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'@'; 8]);
-        let zeros = differs.wrapping_sub(u64::from_le_bytes([1; 8])) & !differs;
-        zeros & u64::from_le_bytes([0x80; 8]) != 0
-    };
-    if !words.iter().any(has_at) && !rest.contains(&b'@') {
-        return authority;
-    }
-    let user_end = memchr::memrchr(b'@', authority);
-    user_end.map_or(authority, |at| &authority[at + 1..])
 }

@@ -4,9 +4,9 @@ use super::described::Described;
 use super::handle::{RecordHandle, SharedRecord};
 use super::ids::Ids;
 use super::record::RequestRecord;
-use crate::forward::{Cut, X_SLACKWATER_ERROR};
+use crate::forward::{Origin, X_SLACKWATER_ERROR};
 use crate::traces::{Traced, Tracer};
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::fmt::Debug;
 use core::net::IpAddr;
 use http::uri::Authority;
@@ -95,7 +95,7 @@ pub(crate) struct RequestRecorder {
     /// `None` if tracing is off.
     tracing: Option<Tracing>,
     /// Memory of records that are over, for the next ones.
-    reusable: RefCell<Vec<(Rc<SharedRecord>, Described)>>,
+    reusable: RefCell<Vec<(Rc<SharedRecord>, Box<Described>)>>,
 }
 
 /// How requests are traced.
@@ -133,19 +133,20 @@ impl RequestRecorder {
 
     /// Returns the request's values of the recorded fields.
     pub(super) fn values(&self, headers: &Fields) -> Box<[Option<HeaderValue>]> {
+        // This is cheaper than to collect nothing.
+        if self.fields.is_empty() {
+            return Box::default();
+        }
         let value = |name| headers.get(name).map(HeaderValue::from);
         self.fields.iter().map(value).collect()
     }
 
-    /// Starts the record of a request; `id` is its id, if it has one. At the end, `cut` states
-    /// whether the proxy ended the connection.
+    /// Starts the record of a request that came from `origin`; `id` is its id, if it has one.
     pub(crate) fn begin<B>(
         self: &Rc<Self>,
         request: &Request<B>,
-        (id, traced): (Option<&HeaderValue>, Option<Traced>),
-        client: impl FnOnce() -> IpAddr,
-        listener: &Authority,
-        cut: &Rc<Cell<Cut>>,
+        (id, traced): (Option<&HeaderValue>, Option<Box<Traced>>),
+        origin: &Rc<Origin>,
     ) -> RecordHandle {
         let mut marks = Marks::default();
         let mut most = traced.as_ref().map(|_| Detail::Attempts);
@@ -157,18 +158,24 @@ impl RequestRecorder {
         }
         most.map_or_else(RecordHandle::default, |detail| {
             let (reused, described) = self.reusable.borrow_mut().pop().unzip();
-            let (told, kept) = ((id.cloned(), traced.map(Box::new)), described);
-            let kept = kept.unwrap_or_default();
-            let record = || RequestRecord::new(self, request, told, kept, client(), listener, cut);
+            let described = described.unwrap_or_default();
+            let record = || RequestRecord::new(self, request, (id, traced), described, origin);
             RecordHandle::begin(record, (detail, marks), reused)
         })
     }
 
     /// Keeps the memory of a record that is over.
-    pub(super) fn keep_for_reuse(&self, shared: Rc<SharedRecord>, described: Described) {
+    pub(super) fn keep_for_reuse(
+        &self,
+        shared: Rc<SharedRecord>,
+        described: Option<Box<Described>>,
+    ) {
         let mut reusable = self.reusable.borrow_mut();
-        if reusable.len() < REUSABLE_MAX {
-            reusable.push((shared, described.without_long_text()));
+        if let Some(mut described) = described
+            && reusable.len() < REUSABLE_MAX
+        {
+            described.shrink_long();
+            reusable.push((shared, described));
         }
     }
 

@@ -3,10 +3,8 @@
 use super::ids::Ids;
 use super::*;
 use core::cell::RefCell;
-use core::net::IpAddr;
 use core::time::Duration;
 use http::StatusCode;
-use http::uri::Authority;
 use slackwater_config::RequestIdSettings;
 use slackwater_core::ReplicaIds;
 use slackwater_core::policy::{Outcome, PickReason};
@@ -65,9 +63,8 @@ fn begin(interests: [Option<Interest>; 3]) -> (RecordHandle, Heard) {
     let ids = Ids::new(&RequestIdSettings::default());
     let recorder = RequestRecorder::new(consumers, ids, None);
     let request = http::Request::get("/").body(()).expect("a request").into();
-    let client = || IpAddr::from([10, 0, 0, 9]);
-    let listener = Authority::from_static("10.0.0.1:80");
-    let handle = recorder.begin(&request, (None, None), client, &listener, &Rc::default());
+    let origin = origin_of([10, 0, 0, 9].into());
+    let handle = recorder.begin(&request, (None, None), &origin);
     (handle, heard)
 }
 
@@ -193,13 +190,12 @@ async fn times_on_the_clock_of_the_service_count_from_the_request_head() {
     let ids = Ids::new(&RequestIdSettings::default());
     let recorder = RequestRecorder::new(consumers, ids, None);
     let request = http::Request::get("/").body(()).expect("a request").into();
-    let client = || IpAddr::from([10, 0, 0, 9]);
-    let listener = Authority::from_static("10.0.0.1:80");
+    let origin = origin_of([10, 0, 0, 9].into());
     let clock = Clock::new();
     let ms = Duration::from_millis;
     for given in [true, false] {
         tokio::time::advance(ms(5)).await;
-        let handle = recorder.begin(&request, (None, None), client, &listener, &Rc::default());
+        let handle = recorder.begin(&request, (None, None), &origin);
         let began = handle.begin_on(clock).expect("a record");
         assert_eq!(began, clock.now());
         let at = |after| given.then(|| began + ms(after));

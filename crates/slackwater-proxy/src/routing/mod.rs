@@ -175,17 +175,14 @@ impl Routing {
 impl Handler for Routing {
     type Watch = Box<Attempt>;
 
-    async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+    async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Rc<Origin>) -> Answer {
         let ids = self.recorder.ids();
         let id = ids.of(request.headers());
         let traced = self.recorder.tracer().and_then(|tracer| {
             let scheme = |headers: &Fields| origin.client_scheme(headers);
-            tracer.begin(request.headers_mut(), scheme)
+            tracer.begin(request.headers_mut(), scheme).map(Box::new)
         });
-        let client = || origin.client(request.headers());
-        let (local, cut) = (origin.local(), origin.cut());
-        let told = (id.as_ref(), traced);
-        let record = (self.recorder).begin(&request, told, client, local, cut);
+        let record = (self.recorder).begin(&request, (id.as_ref(), traced), origin);
         let is_grpc_call = is_grpc_call(request.headers());
         let mut answer = self.answer(request, origin, (id.as_ref(), &record)).await;
         ids.answer(id.as_ref(), answer.headers_mut());

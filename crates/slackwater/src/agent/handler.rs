@@ -35,6 +35,7 @@ use slackwater_tower::wire::carried::{CarriedField, LOAD};
 use slackwater_tower::wire::headers::{HINT, read_hint};
 use slackwater_tower::wire::tie::Tie;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -66,7 +67,7 @@ type Answer = slackwater_proxy::forward::Answer<Passing>;
 impl Handler for AgentHandler {
     type Watch = Passing;
 
-    async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+    async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Rc<Origin>) -> Answer {
         let is_grpc_call = is_grpc_call(request.headers());
         let mut answer = self.answer(request, origin).await;
         if is_grpc_call {

@@ -1,25 +1,18 @@
 //! Escapes of text from clients and replicas.
 //!
-//! Most text needs none. It is checked many bytes at a time, and copied as a whole.
+//! Most text needs none. It is copied as a whole, and checked many bytes at a time.
 
 use crate::access_log::buffer::Line;
 use slackwater_http::sixteen::count_before;
 use wide::u8x16;
 
-/// How many bytes at the start of a text are the same in both formats: printable ASCII, except
-/// quotes and backslashes.
+/// Marks the bytes that differ between the formats, or between a format and the text: all but
+/// printable ASCII without quotes and backslashes.
 #[inline]
-fn plain_bytes(text: &[u8]) -> usize {
+fn special_bytes(bytes: u8x16) -> u8x16 {
     let each = u8x16::splat;
-    count_before(text, |bytes| {
-        let printable = (bytes - each(b' ')).simd_lt(each(0x7f - b' '));
-        !printable | bytes.simd_eq(each(b'"')) | bytes.simd_eq(each(b'\\'))
-    })
-}
-
-/// Whether neither format escapes any byte of a text.
-fn is_plain(text: &[u8]) -> bool {
-    plain_bytes(text) == text.len()
+    let printable = (bytes - each(b' ')).simd_lt(each(0x7f - b' '));
+    !printable | bytes.simd_eq(each(b'"')) | bytes.simd_eq(each(b'\\'))
 }
 
 impl Line<'_> {
@@ -27,11 +20,8 @@ impl Line<'_> {
     /// backslashes after a backslash, everything else as `\xHH`.
     #[inline]
     pub(super) fn quoted(self, text: &[u8]) -> Self {
-        if is_plain(text) {
-            self.put(text)
-        } else {
-            self.escape_quoted(text)
-        }
+        let added = self.put_unmarked(text, special_bytes);
+        added.unwrap_or_else(|line| line.escape_quoted(text))
     }
 
     /// Like [`Self::quoted`], with a dash if there is no text.
@@ -47,7 +37,7 @@ impl Line<'_> {
     fn escape_quoted(mut self, mut text: &[u8]) -> Self {
         let digit = |nibble: u8| b"0123456789ABCDEF"[usize::from(nibble)];
         loop {
-            let (plain, rest) = text.split_at(plain_bytes(text));
+            let (plain, rest) = text.split_at(count_before(text, special_bytes));
             self = self.put(plain);
             self = match rest {
                 [] => return self,
@@ -62,11 +52,8 @@ impl Line<'_> {
     /// UTF-8 becomes U+FFFD.
     #[inline]
     pub(super) fn json(self, text: &[u8]) -> Self {
-        if is_plain(text) {
-            self.put(text)
-        } else {
-            self.escape_json(text)
-        }
+        let added = self.put_unmarked(text, special_bytes);
+        added.unwrap_or_else(|line| line.escape_json(text))
     }
 
     #[cold]
@@ -111,20 +98,36 @@ pub(super) const fn is_special(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access_log::buffer::LineBuffer;
 
     #[test]
     fn a_byte_that_is_not_plain_is_found_at_each_place_of_a_text() {
-        assert!(is_plain(b""));
-        for (filler, length) in [b' ', b'~']
-            .into_iter()
-            .flat_map(|it| (1..=33).map(move |n| (it, n)))
-        {
-            for (place, byte) in (0..length).flat_map(|place| (0..=255).map(move |it| (place, it)))
+        // What a longer line has left behind in the buffer is not part of the text.
+        for left_behind in [b'x', b'"'] {
+            let mut lines = LineBuffer::new();
+            for (filler, length) in [b' ', b'~']
+                .into_iter()
+                .flat_map(|it| (0..=33).map(move |n| (it, n)))
             {
-                let mut text = vec![filler; length];
-                text[place] = byte;
-                let is_plain_one = matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-                assert_eq!(is_plain(&text), is_plain_one, "{text:?}");
+                for (place, byte) in
+                    (0..length).flat_map(|place| (0..=255).map(move |it| (place, it)))
+                {
+                    let mut text = vec![filler; length];
+                    text[place] = byte;
+                    let is_plain = matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+                    lines.clear();
+                    lines.add(|line| line.put(&[left_behind; 64]));
+                    lines.clear();
+                    let mut added = false;
+                    lines.add(|line| {
+                        let line = line.put_unmarked(&text, special_bytes);
+                        added = line.is_ok();
+                        line.unwrap_or_else(|line| line.put(b"not"))
+                    });
+                    assert_eq!(added, is_plain, "{text:?}");
+                    let expected = if is_plain { &*text } else { b"not" };
+                    assert_eq!(lines.lines(), expected);
+                }
             }
         }
     }

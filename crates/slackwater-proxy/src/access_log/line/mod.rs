@@ -8,6 +8,8 @@
 mod escape;
 mod fields;
 #[cfg(test)]
+mod given;
+#[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
@@ -26,19 +28,6 @@ use slackwater_tower::client::PickView;
 use std::time::SystemTime;
 use values::{SecondText, as_micros};
 
-/// Fields of a request that a line shows.
-#[derive(Debug)]
-pub(super) struct RequestFacts<'a> {
-    pub(super) method: &'a str,
-    pub(super) path: &'a str,
-    pub(super) query: Option<&'a str>,
-    pub(super) protocol: &'static str,
-    pub(super) host: Option<&'a [u8]>,
-    pub(super) referer: Option<&'a [u8]>,
-    pub(super) user_agent: Option<&'a [u8]>,
-    pub(super) id: Id<'a>,
-}
-
 /// The id of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Id<'a> {
@@ -48,34 +37,85 @@ pub(super) enum Id<'a> {
     Drawn(&'a [u8; 32]),
 }
 
-/// Everything that a line shows.
-#[derive(Debug)]
-pub(super) struct Facts<'a> {
-    pub(super) request: &'a RequestFacts<'a>,
-    pub(super) at: SystemTime,
-    pub(super) client: IpAddr,
-    pub(super) listener: &'a str,
-    pub(super) service: &'a str,
-    pub(super) replica: Option<&'a str>,
-    pub(super) attempts: u32,
-    pub(super) hedge: Option<&'static str>,
-    pub(super) tie: Option<&'static str>,
-    pub(super) shadow: Option<&'a str>,
+/// What a line shows. Each fact is read when it is written, and not copied before. The defaults are
+/// those of a request that could not be read.
+pub(super) trait Facts {
+    fn at(&self) -> SystemTime;
+    fn client(&self) -> IpAddr;
+    /// The client's address as text, if that exists already.
+    fn client_text(&self) -> Option<&[u8]> {
+        None
+    }
+    fn listener(&self) -> &str;
+    fn method(&self) -> &str;
+    fn path(&self) -> &[u8] {
+        b"-"
+    }
+    fn query(&self) -> Option<&[u8]> {
+        None
+    }
+    fn protocol(&self) -> &'static [u8; 8] {
+        b"HTTP/1.1"
+    }
+    fn host(&self) -> Option<&[u8]> {
+        None
+    }
+    fn referer(&self) -> Option<&[u8]> {
+        None
+    }
+    fn user_agent(&self) -> Option<&[u8]> {
+        None
+    }
+    fn service(&self) -> &str;
+    fn replica(&self) -> Option<&str> {
+        None
+    }
+    fn attempts(&self) -> u32 {
+        0
+    }
+    fn hedge(&self) -> Option<&'static str> {
+        None
+    }
+    fn tie(&self) -> Option<&'static str> {
+        None
+    }
+    fn shadow(&self) -> Option<&str> {
+        None
+    }
     /// Why that replica was picked.
-    pub(super) pick: Option<&'a PickView>,
-    pub(super) status: u16,
+    fn pick(&self) -> Option<&PickView> {
+        None
+    }
+    fn status(&self) -> u16;
     /// Status of a gRPC call, if known.
-    pub(super) grpc_status: Option<u8>,
-    pub(super) bytes_in: u64,
-    pub(super) bytes_out: u64,
-    pub(super) queue: Option<Duration>,
-    pub(super) connect: Option<Duration>,
-    pub(super) first_byte: Option<Duration>,
-    pub(super) total: Duration,
-    pub(super) end: &'static str,
-    pub(super) error: Option<&'a [u8]>,
+    fn grpc_status(&self) -> Option<u8> {
+        None
+    }
+    fn bytes_in(&self) -> u64 {
+        0
+    }
+    fn bytes_out(&self) -> u64;
+    fn queue(&self) -> Option<Duration> {
+        None
+    }
+    fn connect(&self) -> Option<Duration> {
+        None
+    }
+    fn first_byte(&self) -> Option<Duration> {
+        None
+    }
+    fn total(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn end(&self) -> &'static str {
+        "complete"
+    }
+    fn error(&self) -> Option<&[u8]>;
     /// Trace id of a sampled request.
-    pub(super) trace: Option<TraceId>,
+    fn trace(&self) -> Option<TraceId> {
+        None
+    }
+    fn id(&self) -> Id<'_>;
 }
 
 /// Writes lines of one format.
@@ -94,7 +134,7 @@ impl LineWriter {
     }
 
     /// Adds a line, including its newline.
-    pub(super) fn add<'l>(&mut self, line: Line<'l>, facts: &Facts<'_>) -> Line<'l> {
+    pub(super) fn add<'l>(&mut self, line: Line<'l>, facts: &impl Facts) -> Line<'l> {
         match self.format {
             AccessLogFormat::Text => text_line(line, &mut self.second, facts),
             AccessLogFormat::Json => json_line(line, &mut self.second, facts),
@@ -103,123 +143,107 @@ impl LineWriter {
 }
 
 /// Adds the combined log format, followed by the rest as `key=value`.
-fn text_line<'l>(line: Line<'l>, second: &mut SecondText, facts: &Facts<'_>) -> Line<'l> {
-    let request = facts.request;
-    let (second, _) = second.of(facts.at, Date::common);
-    let line = line.address(facts.client).put_array(b" - - [");
-    let line = line.put(second.as_bytes()).put_array(b"] \"");
+fn text_line<'l>(line: Line<'l>, second: &mut SecondText, facts: &impl Facts) -> Line<'l> {
+    let second = second.of(facts.at(), Date::common);
+    let line = client(line, facts).put_array(b" - - [");
+    let line = line.put_mostly::<26>(second.as_bytes()).put_array(b"] \"");
     // A method is a token, in which nothing has to be escaped.
-    let line = line.put(request.method.as_bytes()).put_array(b" ");
-    let mut line = line.quoted(request.path.as_bytes());
-    if let Some(query) = request.query {
-        line = line.put_array(b"?").quoted(query.as_bytes());
+    let line = line.put_mostly::<3>(facts.method().as_bytes());
+    let mut line = line.put_array(b" ").quoted(facts.path());
+    if let Some(query) = facts.query() {
+        line = line.put_array(b"?").quoted(query);
     }
-    let line = line.put_array(b" ").put(request.protocol.as_bytes());
-    let line = line.put_array(b"\" ").number(facts.status.into());
-    let line = line.put_array(b" ").number(facts.bytes_out);
-    let line = line.put_array(b" \"").quoted_or_dash(request.referer);
-    let line = line.put_array(b"\" \"").quoted_or_dash(request.user_agent);
-    let fields = Text(line.put_array(b"\""));
-    let fields = facts.host(fields);
-    let fields = facts.listener(fields);
-    let fields = facts.service(fields);
-    let fields = facts.pick(fields);
-    let fields = facts.bytes_in(fields);
-    let fields = facts.times(fields);
-    let fields = facts.grpc_status(fields);
-    let Text(line) = facts.outcome(fields);
+    let line = line.put_array(b" ").put_array(facts.protocol());
+    let line = line.put_array(b"\" ").number(facts.status().into());
+    let line = line.put_array(b" ").number(facts.bytes_out());
+    let line = line.put_array(b" \"").quoted_or_dash(facts.referer());
+    let line = line.put_array(b"\" \"").quoted_or_dash(facts.user_agent());
+    let fields = Text(line.put_array(b"\""))
+        .text(b"host", facts.host())
+        .word(b"listener", Some(facts.listener().as_bytes()))
+        .text(b"service", Some(facts.service().as_bytes()));
+    let fields = pick(fields, facts).number(b"bytes_in", Some(facts.bytes_in()));
+    let fields = times(fields, facts).number(b"grpc_status", facts.grpc_status().map(u64::from));
+    let Text(line) = outcome(fields, facts);
     line.put_array(b"\n")
 }
 
 /// Adds a JSON object. Unknown values are left out.
-fn json_line<'l>(line: Line<'l>, second: &mut SecondText, facts: &Facts<'_>) -> Line<'l> {
-    let request = facts.request;
-    let (second, micros) = second.of(facts.at, Date::rfc3339_second);
-    let line = line.put_array(b"{\"time\":\"").put(second.as_bytes());
-    let line = line.put_array(b".").fraction(micros);
-    let line = line.put_array(b"Z\",\"client\":\"").address(facts.client);
-    let fields = facts.listener(Json(line.put_array(b"\"")));
-    let fields = facts
-        .host(fields)
-        .text(b"method", Some(request.method.as_bytes()))
-        .text(b"path", Some(request.path.as_bytes()))
-        .text(b"query", request.query.map(str::as_bytes))
-        .word(b"protocol", Some(request.protocol.as_bytes()))
-        .number(b"status", Some(facts.status.into()));
-    let fields = facts.grpc_status(fields);
-    let fields = facts.bytes_in(fields);
-    let fields = facts.service(fields.number(b"bytes_out", Some(facts.bytes_out)));
-    let fields = facts.pick(fields);
-    let fields = facts.times(fields);
-    let fields = facts.outcome(fields);
-    let Json(line) = fields
-        .text(b"referer", request.referer)
-        .text(b"user_agent", request.user_agent);
+fn json_line<'l>(line: Line<'l>, second: &mut SecondText, facts: &impl Facts) -> Line<'l> {
+    let at = facts.at();
+    let line = line.put_array(b"{\"time\":\"");
+    let line = line.put_mostly::<19>(second.of(at, Date::rfc3339_second).as_bytes());
+    let line = line.put_array(b".").fraction(second.micros(at));
+    let line = line.put_array(b"Z\",\"client\":\"");
+    let fields = Json(client(line, facts).put_array(b"\""))
+        .word(b"listener", Some(facts.listener().as_bytes()))
+        .text(b"host", facts.host())
+        // A method is a token, in which nothing has to be escaped.
+        .word(b"method", Some(facts.method().as_bytes()))
+        .text(b"path", Some(facts.path()))
+        .text(b"query", facts.query())
+        .word(b"protocol", Some(facts.protocol()))
+        .number(b"status", Some(facts.status().into()))
+        .number(b"grpc_status", facts.grpc_status().map(u64::from))
+        .number(b"bytes_in", Some(facts.bytes_in()))
+        .number(b"bytes_out", Some(facts.bytes_out()))
+        .text(b"service", Some(facts.service().as_bytes()));
+    let fields = times(pick(fields, facts), facts);
+    let Json(line) = outcome(fields, facts)
+        .text(b"referer", facts.referer())
+        .text(b"user_agent", facts.user_agent());
     line.put_array(b"}\n")
 }
 
-/// The fields that both formats name. The formats differ only in where some of them stand.
-impl Facts<'_> {
-    fn host<F: Fields>(&self, to: F) -> F {
-        to.text(b"host", self.request.host)
+/// Adds the address of the client.
+fn client<'l>(line: Line<'l>, facts: &impl Facts) -> Line<'l> {
+    match facts.client_text() {
+        Some(text) => line.put(text),
+        None => line.address(facts.client()),
     }
+}
 
-    fn listener<F: Fields>(&self, to: F) -> F {
-        to.word(b"listener", Some(self.listener.as_bytes()))
+/// Adds where the request was sent, and why.
+fn pick<F: Fields>(to: F, facts: &impl Facts) -> F {
+    let pick = facts.pick();
+    let reason = pick.map(|pick| pick.reason.as_str());
+    let report = pick.and_then(|pick| pick.chosen.as_ref());
+    let rif_limit = pick.and_then(|pick| pick.rif_limit);
+    let rif = |rif: Rif| u64::from(rif.count());
+    let to = to
+        .text(b"replica", facts.replica().map(str::as_bytes))
+        .number(b"attempts", Some(facts.attempts().into()))
+        .word(b"hedge", facts.hedge().map(str::as_bytes))
+        .word(b"tie", facts.tie().map(str::as_bytes))
+        .text(b"shadow", facts.shadow().map(str::as_bytes))
+        .word(b"reason", reason.map(str::as_bytes));
+    if rif_limit.is_none() && report.is_none() {
+        return to.unknown((b"rif_limit", b"rif", b"latency_us", b"age_us"));
     }
+    let latency = report.and_then(|report| report.latency);
+    to.number(b"rif_limit", rif_limit.map(rif))
+        .number(b"rif", report.map(|report| rif(report.rif)))
+        .number(b"latency_us", latency.map(as_micros))
+        .number(b"age_us", report.map(|report| as_micros(report.age)))
+}
 
-    fn service<F: Fields>(&self, to: F) -> F {
-        to.text(b"service", Some(self.service.as_bytes()))
-    }
+/// Adds how long the parts of the request took.
+fn times<F: Fields>(to: F, facts: &impl Facts) -> F {
+    to.number(b"queue_us", facts.queue().map(as_micros))
+        .number(b"connect_us", facts.connect().map(as_micros))
+        .number(b"first_byte_us", facts.first_byte().map(as_micros))
+        .number(b"total_us", Some(as_micros(facts.total())))
+}
 
-    fn bytes_in<F: Fields>(&self, to: F) -> F {
-        to.number(b"bytes_in", Some(self.bytes_in))
-    }
-
-    fn grpc_status<F: Fields>(&self, to: F) -> F {
-        to.number(b"grpc_status", self.grpc_status.map(u64::from))
-    }
-
-    /// Where the request was sent, and why.
-    fn pick<F: Fields>(&self, to: F) -> F {
-        let reason = self.pick.map(|pick| pick.reason.as_str());
-        let report = self.pick.and_then(|pick| pick.chosen);
-        let latency = report.and_then(|report| report.latency);
-        let rif_limit = self.pick.and_then(|pick| pick.rif_limit);
-        let rif = |rif: Rif| u64::from(rif.count());
-        let to = to
-            .text(b"replica", self.replica.map(str::as_bytes))
-            .number(b"attempts", Some(self.attempts.into()))
-            .word(b"hedge", self.hedge.map(str::as_bytes))
-            .word(b"tie", self.tie.map(str::as_bytes))
-            .text(b"shadow", self.shadow.map(str::as_bytes))
-            .word(b"reason", reason.map(str::as_bytes));
-        if rif_limit.is_none() && report.is_none() {
-            return to.unknown((b"rif_limit", b"rif", b"latency_us", b"age_us"));
-        }
-        to.number(b"rif_limit", rif_limit.map(rif))
-            .number(b"rif", report.map(|report| rif(report.rif)))
-            .number(b"latency_us", latency.map(as_micros))
-            .number(b"age_us", report.map(|report| as_micros(report.age)))
-    }
-
-    fn times<F: Fields>(&self, to: F) -> F {
-        to.number(b"queue_us", self.queue.map(as_micros))
-            .number(b"connect_us", self.connect.map(as_micros))
-            .number(b"first_byte_us", self.first_byte.map(as_micros))
-            .number(b"total_us", Some(as_micros(self.total)))
-    }
-
-    /// How the request ended, and the ids by which to find it elsewhere.
-    fn outcome<F: Fields>(&self, to: F) -> F {
-        let trace = self.trace.map(|trace| hex::digits(trace.0.get()));
-        let to = to
-            .word(b"end", Some(self.end.as_bytes()))
-            .text(b"error", self.error)
-            .word(b"trace_id", trace.as_ref().map(<[u8; 32]>::as_slice));
-        match self.request.id {
-            Id::Given(id) => to.text(b"id", Some(id)),
-            Id::Drawn(digits) => to.digits(b"id", digits),
-        }
+/// Adds how the request ended, and the ids by which to find it elsewhere.
+fn outcome<F: Fields>(to: F, facts: &impl Facts) -> F {
+    let trace = facts.trace().map(|trace| hex::digits(trace.0.get()));
+    let to = to
+        .word(b"end", Some(facts.end().as_bytes()))
+        .text(b"error", facts.error())
+        .word(b"trace_id", trace.as_ref().map(<[u8; 32]>::as_slice));
+    match facts.id() {
+        Id::Given(id) => to.text(b"id", Some(id)),
+        Id::Drawn(digits) => to.digits(b"id", digits),
     }
 }

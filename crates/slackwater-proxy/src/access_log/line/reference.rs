@@ -1,18 +1,19 @@
 //! The lines of both formats as `core::fmt` writes them: slow, and easy to check by eye.
 
 use super::escape::is_special;
+use super::given::{GivenFacts, GivenRequest};
 use super::*;
 use core::fmt::Display;
 
 /// Returns the line with these facts, including its newline.
-pub(super) fn line(format: AccessLogFormat, facts: &Facts<'_>) -> String {
+pub(super) fn line(format: AccessLogFormat, facts: &GivenFacts<'_>) -> String {
     match format {
         AccessLogFormat::Text => text(facts),
         AccessLogFormat::Json => json(facts),
     }
 }
 
-fn text(facts: &Facts<'_>) -> String {
+fn text(facts: &GivenFacts<'_>) -> String {
     let request = facts.request;
     let query = request.query.map(|query| format!("?{}", quoted(query)));
     let mut line = format!(
@@ -22,7 +23,7 @@ fn text(facts: &Facts<'_>) -> String {
         quoted(request.method),
         quoted(request.path),
         query.unwrap_or_default(),
-        request.protocol,
+        quoted(request.protocol),
         facts.status,
         facts.bytes_out,
         quoted(request.referer.unwrap_or(b"-")),
@@ -61,7 +62,7 @@ fn text(facts: &Facts<'_>) -> String {
     line + "\n"
 }
 
-fn json(facts: &Facts<'_>) -> String {
+fn json(facts: &GivenFacts<'_>) -> String {
     let request = facts.request;
     let string = |text: &[u8]| Some(format!("\"{}\"", escaped(text)));
     let word = |word: Option<&str>| word.map(|word| format!("\"{word}\""));
@@ -72,12 +73,9 @@ fn json(facts: &Facts<'_>) -> String {
         ("listener", word(Some(facts.listener))),
         ("host", request.host.and_then(string)),
         ("method", string(request.method.as_bytes())),
-        ("path", string(request.path.as_bytes())),
-        (
-            "query",
-            request.query.and_then(|query| string(query.as_bytes())),
-        ),
-        ("protocol", word(Some(request.protocol))),
+        ("path", string(request.path)),
+        ("query", request.query.and_then(string)),
+        ("protocol", string(request.protocol)),
         ("status", shown(Some(facts.status))),
         ("grpc_status", shown(facts.grpc_status)),
         ("bytes_in", shown(Some(facts.bytes_in))),
@@ -113,7 +111,7 @@ fn json(facts: &Facts<'_>) -> String {
 
 type Shown = (&'static str, Option<String>);
 
-fn picked(facts: &Facts<'_>) -> [Shown; 4] {
+fn picked(facts: &GivenFacts<'_>) -> [Shown; 4] {
     let chosen = facts.pick.and_then(|pick| pick.chosen);
     let limit = facts.pick.and_then(|pick| pick.rif_limit);
     let latency = chosen.and_then(|chosen| chosen.latency);
@@ -125,7 +123,7 @@ fn picked(facts: &Facts<'_>) -> [Shown; 4] {
     ]
 }
 
-fn times(facts: &Facts<'_>) -> [Shown; 4] {
+fn times(facts: &GivenFacts<'_>) -> [Shown; 4] {
     [
         ("queue_us", facts.queue),
         ("connect_us", facts.connect),
@@ -135,11 +133,11 @@ fn times(facts: &Facts<'_>) -> [Shown; 4] {
     .map(|(key, span)| (key, shown(span.map(|span| span.as_micros()))))
 }
 
-fn trace(facts: &Facts<'_>) -> Option<String> {
+fn trace(facts: &GivenFacts<'_>) -> Option<String> {
     shown(facts.trace)
 }
 
-fn id<'a>(request: &RequestFacts<'a>) -> &'a [u8] {
+fn id<'a>(request: &GivenRequest<'a>) -> &'a [u8] {
     match request.id {
         Id::Given(id) => id,
         Id::Drawn(digits) => digits,

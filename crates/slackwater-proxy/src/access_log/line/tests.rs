@@ -1,6 +1,7 @@
 //! The lines of both formats, byte for byte.
 
 use super::escape::is_special;
+use super::given::{GivenFacts, GivenRequest};
 use super::*;
 use crate::access_log::buffer::LineBuffer;
 use core::num::NonZeroU128;
@@ -12,18 +13,18 @@ use slackwater_core::ReplicaIds;
 use slackwater_core::policy::{PickReason, PooledView};
 use std::time::UNIX_EPOCH;
 
-fn line(format: AccessLogFormat, facts: &Facts<'_>) -> String {
+fn line(format: AccessLogFormat, facts: &GivenFacts<'_>) -> String {
     let mut lines = LineBuffer::new();
     assert!(lines.add(|line| LineWriter::new(format).add(line, facts)));
     String::from_utf8(lines.lines().to_owned()).expect("lines are UTF-8")
 }
 
-fn request<'a>() -> RequestFacts<'a> {
-    RequestFacts {
+fn request<'a>() -> GivenRequest<'a> {
+    GivenRequest {
         method: "GET",
-        path: "/a",
+        path: b"/a",
         query: None,
-        protocol: "HTTP/1.1",
+        protocol: b"HTTP/1.1",
         host: None,
         referer: None,
         user_agent: None,
@@ -31,8 +32,8 @@ fn request<'a>() -> RequestFacts<'a> {
     }
 }
 
-fn facts<'a>(request: &'a RequestFacts<'a>) -> Facts<'a> {
-    Facts {
+fn facts<'a>(request: &'a GivenRequest<'a>) -> GivenFacts<'a> {
+    GivenFacts {
         request,
         at: UNIX_EPOCH + Duration::from_micros(1_798_761_599_000_042),
         client: [10, 0, 0, 9].into(),
@@ -84,8 +85,8 @@ fn text_line_extends_the_combined_log_format() {
          rif_limit=- rif=- latency_us=- age_us=- bytes_in=0 queue_us=- \
          connect_us=- first_byte_us=- total_us=12 grpc_status=- end=complete error=\"no_replica\" trace_id=- id=\"7f\"\n"
     );
-    let full = RequestFacts {
-        query: Some("q=1"),
+    let full = GivenRequest {
+        query: Some(b"q=1"),
         host: Some(b"example.com"),
         referer: Some(b"http://r/"),
         user_agent: Some(b"curl/8"),
@@ -93,7 +94,7 @@ fn text_line_extends_the_combined_log_format() {
         ..request()
     };
     let pick = pick();
-    let facts = Facts {
+    let facts = GivenFacts {
         replica: Some("10.0.0.7:80"),
         attempts: 2,
         hedge: Some("won"),
@@ -129,7 +130,7 @@ fn json_line_has_the_known_fields_only() {
          \"service\":\"default\",\"attempts\":0,\"total_us\":12,\"end\":\"complete\",\"error\":\"no_replica\",\"id\":\"7f\"}\n"
     );
     let pick = pick();
-    let told = Facts {
+    let told = GivenFacts {
         pick: Some(&pick),
         status: 200,
         grpc_status: Some(14),
@@ -147,9 +148,9 @@ fn json_line_has_the_known_fields_only() {
 fn clients_cannot_forge_log_lines() {
     let evil = "\r\n\"\\\t\x1b[2J\u{7f}\u{9b}é\u{2028}\u{202E}\u{2066}\u{200B}".as_bytes();
     let broken = [evil, b"\xff\n"].concat();
-    let hostile = RequestFacts {
-        path: "/\"\n{}",
-        query: Some("\u{85}\n"),
+    let hostile = GivenRequest {
+        path: b"/\"\n{}",
+        query: Some("\u{85}\n".as_bytes()),
         host: Some(&broken),
         referer: Some(evil),
         user_agent: Some(evil),
@@ -272,11 +273,11 @@ proptest! {
     ) {
         let (host, referer, user_agent, id, error) = &headers;
         let drawn = hex::digits(trace);
-        let request = RequestFacts {
+        let request = GivenRequest {
             method: "OPTIONS",
-            path: &path,
-            query: query.as_deref(),
-            protocol: "HTTP/2.0",
+            path: path.as_bytes(),
+            query: query.as_deref().map(str::as_bytes),
+            protocol: b"HTTP/2.0",
             host: host.as_deref(),
             referer: referer.as_deref(),
             user_agent: user_agent.as_deref(),
@@ -286,7 +287,7 @@ proptest! {
             // Several lines of one writer, so that the text of a second is used again or replaced.
             let (mut writer, mut lines) = (LineWriter::new(format), LineBuffer::new());
             for at in &ats {
-                let facts = Facts {
+                let facts = GivenFacts {
                     request: &request,
                     at: UNIX_EPOCH + *at,
                     client,

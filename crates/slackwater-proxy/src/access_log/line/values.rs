@@ -4,6 +4,7 @@
 use crate::access_log::buffer::Line;
 use core::fmt::{Display, Write};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::ops::Range;
 use core::time::Duration;
 use slackwater_telemetry::date::Date;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,16 +31,19 @@ impl Line<'_> {
     }
 
     fn digits(self, number: u64) -> Self {
-        let short = u32::try_from(number).unwrap_or(u32::MAX);
-        let hundred = |place: u32| PAIRS[(short / place % 100) as usize];
-        let (high, middle, low) = (hundred(10_000), hundred(100), hundred(1));
+        let pair = |number: u32| &PAIRS[(number % 100) as usize];
         // Most numbers of a line are short.
-        match short {
-            ..100 => self.put_array(&low),
-            100..1_000 => self.put_arrays((&[middle[1]], &low, b"")),
-            1_000..10_000 => self.put_arrays((&middle, &low, b"")),
-            10_000..100_000 => self.put_arrays((&[high[1]], &middle, &low)),
-            100_000..1_000_000 => self.put_arrays((&high, &middle, &low)),
+        match u32::try_from(number).unwrap_or(u32::MAX) {
+            n @ ..100 => self.put_array(pair(n)),
+            n @ 100..1_000 => self.put_arrays((&[pair(n / 100)[1]], pair(n), b"")),
+            n @ 1_000..10_000 => self.put_arrays((pair(n / 100), pair(n), b"")),
+            n @ 10_000..1_000_000 => {
+                let line = match pair(n / 10_000) {
+                    [b'0', digit] => self.put_array(&[*digit]),
+                    both => self.put_array(both),
+                };
+                line.put_arrays((pair(n / 100), pair(n), b""))
+            }
             _ => self.put(itoa::Buffer::new().format(number).as_bytes()),
         }
     }
@@ -121,24 +125,77 @@ pub(super) fn as_micros(span: Duration) -> u64 {
 }
 
 /// The part of a date that is the same for a whole second, and the second that it is of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SecondText {
     text: String,
-    of: Option<u64>,
+    of: Range<SystemTime>,
+}
+
+impl Default for SecondText {
+    fn default() -> Self {
+        Self {
+            text: String::new(),
+            of: UNIX_EPOCH..UNIX_EPOCH,
+        }
+    }
 }
 
 impl SecondText {
-    /// Returns the text of the time's second, and the microseconds since that began. `show` makes
-    /// the text if the last time was in another second, and must always be the same.
-    pub(super) fn of<T: Display>(&mut self, at: SystemTime, show: fn(Date) -> T) -> (&str, u32) {
+    /// Returns the text of the time's second. `show` makes it if the last time was in another
+    /// second, and must always be the same.
+    #[inline]
+    pub(super) fn of<T: Display>(&mut self, at: SystemTime, show: fn(Date) -> T) -> &str {
+        if !self.of.contains(&at) {
+            self.renew(at, show);
+        }
+        &self.text
+    }
+
+    #[cold]
+    fn renew<T: Display>(&mut self, at: SystemTime, show: fn(Date) -> T) {
         // As `Date` does, takes times before 1970 for its first moment.
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        if self.of != Some(since.as_secs()) {
-            self.of = Some(since.as_secs());
-            self.text.clear();
-            // Writing to a string cannot fail.
-            let _ = write!(self.text, "{}", show(Date::of(at)));
+        let start = UNIX_EPOCH + Duration::from_secs(since.as_secs());
+        let end = start.checked_add(Duration::from_secs(1));
+        self.of = start..end.unwrap_or(start);
+        self.text.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{}", show(Date::of(at)));
+    }
+
+    /// Returns the microseconds of a time since that second began.
+    pub(super) fn micros(&self, at: SystemTime) -> u32 {
+        let since = at.duration_since(self.of.start).unwrap_or_default();
+        since.subsec_micros()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_second_is_renewed_when_the_time_leaves_it() {
+        let mut second = SecondText::default();
+        // To the next second, within it, to its end, to one before, and before 1970.
+        for (secs, nanos) in [
+            (7, 0),
+            (7, 3_000),
+            (7, 999_999_999),
+            (8, 0),
+            (6, 5_000),
+            (0, 0),
+        ] {
+            let at = UNIX_EPOCH + Duration::new(secs, nanos);
+            assert_eq!(
+                second.of(at, Date::common),
+                Date::of(at).common().to_string()
+            );
+            assert_eq!(second.micros(at), nanos / 1_000, "{at:?}");
         }
-        (&self.text, since.subsec_micros())
+        let before = UNIX_EPOCH - Duration::from_nanos(1);
+        let first = Date::of(UNIX_EPOCH).common().to_string();
+        assert_eq!(second.of(before, Date::common), first);
+        assert_eq!(second.micros(before), 0);
     }
 }

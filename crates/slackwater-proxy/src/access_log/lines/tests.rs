@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::access_log::buffer::LineBuffer;
-use crate::forward::X_SLACKWATER_ERROR;
+use crate::forward::{Origin, Rules, X_SLACKWATER_ERROR};
 use crate::request_record::ids::Ids;
-use crate::request_record::{AttemptKind, Directory, RecordHandle, RequestRecorder};
-use core::net::IpAddr;
+use crate::request_record::{
+    AttemptKind, Directory, Ended, RecordHandle, RequestRecorder, origin_of,
+};
 use http::uri::Authority;
 use http::{HeaderName, StatusCode};
-use slackwater_config::{AccessLogFormat, RequestIdSettings};
+use slackwater_config::{AccessLogFormat, ForwardedSettings, Limits, RequestIdSettings};
 use slackwater_core::policy::PickReason;
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
 use slackwater_counting_allocator::calls_of;
@@ -58,16 +59,9 @@ fn json() -> AccessLogSettings {
 
 fn begin(recorder: &Rc<RequestRecorder>, request: http::request::Builder) -> RecordHandle {
     let request = Request::from(request.body(()).expect("a request"));
-    let client = IpAddr::from([10, 0, 0, 9]);
-    let listener = Authority::from_static("10.0.0.1:80");
     let id = recorder.ids().of(request.headers());
-    recorder.begin(
-        &request,
-        (id.as_ref(), None),
-        || client,
-        &listener,
-        &Rc::default(),
-    )
+    let origin = origin_of([10, 0, 0, 9].into());
+    recorder.begin(&request, (id.as_ref(), None), &origin)
 }
 
 fn grpc_status(said: &'static str) -> Fields {
@@ -139,6 +133,31 @@ fn a_record_is_written_once_with_its_outcome() {
     assert!(line["first_byte_us"].as_u64() <= line["total_us"].as_u64());
     for absent in ["query", "connect_us", "error", "rif"] {
         assert!(line.get(absent).is_none(), "{absent}: {line}");
+    }
+}
+
+#[test]
+fn the_client_is_the_peer_or_whom_a_trusted_proxy_names() {
+    let settings = ForwardedSettings::of_toml("trust = [\"10.0.0.0/8\"]");
+    let rules = Rules::new(&settings, &Limits::default());
+    let local = Authority::from_static("10.0.0.1:80");
+    let origin = Rc::new(Origin::new(&rules, ([10, 0, 0, 9], 1).into(), local, 0));
+    for settings in [json(), AccessLogSettings::default()] {
+        let (recorder, queue) = recorder(&settings);
+        for (named, client) in [(None, "10.0.0.9"), (Some("203.0.113.1"), "203.0.113.1")] {
+            let mut request = Request::new(());
+            if let Some(named) = named {
+                let named = HeaderValue::from_static(named);
+                request.headers_mut().insert("x-forwarded-for", named);
+            }
+            drop(recorder.begin(&request, (None, None), &origin));
+            let mut written = LineBuffer::new();
+            queue.exchange(&mut written);
+            let line = str::from_utf8(written.lines()).expect("text");
+            let is_shown = line.starts_with(&format!("{client} "))
+                || line.contains(&format!("\"client\":\"{client}\""));
+            assert!(is_shown, "{client}: {line}");
+        }
     }
 }
 
@@ -284,16 +303,14 @@ fn a_line_allocates_nothing_once_memory_is_warm() {
             .body(())
             .expect("a request")
             .into();
-        let listener = Authority::from_static("10.0.0.1:80");
-        let cut = Rc::default();
+        let origin = origin_of("2001:db8::7".parse().expect("an address"));
         let (service, replica) = ("web".into(), "one".into());
         let directory = Rc::new(Nobody);
         let pick = pick(PickReason::Cold);
         let response = Response::new(String::new());
         let mut written = LineBuffer::new();
         let mut pass = || {
-            let client = || "2001:db8::7".parse().expect("an address");
-            let record = sampled.begin(&request, (None, None), client, &listener, &cut);
+            let record = sampled.begin(&request, (None, None), &origin);
             record.route(&service, &directory);
             record.attempt(AttemptKind::First, &replica, (&pick, None), None);
             record.connected(AttemptKind::First, Duration::from_millis(1));

@@ -14,19 +14,17 @@ fn a_request_that_is_not_kept_allocates_nothing() {
     let recorder = RequestRecorder::new([None, Some(Box::new(keeper)), None], ids, None);
     let request = http::Request::get("http://shop.example/x").header("user-agent", "curl");
     let request = Request::from(request.body(()).expect("a request"));
-    let listener = Authority::from_static("10.0.0.1:80");
-    let cut = Rc::default();
     let (service, directory) = (Rc::from("web"), Rc::new(Names));
     let name = Rc::from("replica-0");
     let pick = PickView::without_report(replica(0), PickReason::Turn);
     let response = Response::new(String::new());
-    let client = || IpAddr::from([10, 0, 0, 9]);
+    let origin = origin_of([10, 0, 0, 9].into());
     let mut quiet = 0;
     for _ in 0..1_000 {
         let (calls, ()) = calls_of(|| {
             let id = recorder.ids().of(request.headers());
             let told = (id.as_ref(), None);
-            let record = recorder.begin(&request, told, client, &listener, &cut);
+            let record = recorder.begin(&request, told, &origin);
             record.route(&service, &directory);
             let explanation = record.explanation();
             let mut notes = record.begin_attempt(FIRST, &name, &pick, explanation);

@@ -520,7 +520,7 @@ mod tests {
         async fn handle(
             &self,
             _request: Box<Request<RequestBody>>,
-            _origin: &Origin,
+            _origin: &Rc<Origin>,
         ) -> Answer<Unwatched> {
             refuse(Refusal {
                 status: StatusCode::NOT_FOUND,

@@ -278,7 +278,7 @@ async fn answer<H: Handler>(job: Job, handler: Rc<H>) {
 /// Returns the response to a request, or `None` if the client has reset it.
 async fn respond<H: Handler>(
     session: &Rc<Session>,
-    origin: &Origin,
+    origin: &Rc<Origin>,
     handler: &H,
     head: RequestHead,
     reader: StreamReader,

@@ -48,7 +48,7 @@ pub trait Handler: 'static {
     fn handle(
         &self,
         request: Box<Request<RequestBody>>,
-        origin: &Origin,
+        origin: &Rc<Origin>,
     ) -> impl Future<Output = Answer<Self::Watch>>;
 
     /// Called for a request that could not be read, with the answer that its client receives.

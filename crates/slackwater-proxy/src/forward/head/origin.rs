@@ -158,6 +158,11 @@ impl Origin {
         forwarded::client(headers, self)
     }
 
+    /// The text of this address, if it is the peer's, which has it already.
+    pub(crate) fn text_of(&self, client: IpAddr) -> Option<&[u8]> {
+        (client == self.peer).then(|| self.peer_field.as_bytes())
+    }
+
     /// Forwards the requested host in a field before it is replaced by another.
     pub(crate) fn keep_host<B>(&self, request: &mut Request<B>) {
         forwarded::keep_host(request, self);
