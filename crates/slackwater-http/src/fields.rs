@@ -169,6 +169,21 @@ impl Fields {
         self.find(name.as_ref()).map(|line| self.value_of(*line))
     }
 
+    /// The values of the first fields with these names, which one pass finds.
+    #[inline]
+    pub fn get_each<const NAMES: usize>(&self, names: [&str; NAMES]) -> [Option<Value<'_>>; NAMES] {
+        debug_assert!(names.iter().all(|name| is_lower(name)), "{names:?}");
+        let mut values = [None; NAMES];
+        for line in &self.lines {
+            for (name, value) in names.iter().zip(&mut values) {
+                if value.is_none() && line.is_named(name, &self.text) {
+                    *value = Some(self.value_of(*line));
+                }
+            }
+        }
+        values
+    }
+
     /// The values of all fields with this name.
     #[inline]
     pub fn get_all<'f>(

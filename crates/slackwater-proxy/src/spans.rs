@@ -41,16 +41,16 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     let failure = failure(record);
     let mut said = Attributes::default();
     method(&mut said, &record.method);
-    said.text("url.path", record.path());
+    said.text("url.path", record.described().path());
     said.text("url.scheme", traced.scheme());
     said.optional("http.route", route);
-    if let Some(host) = record.host() {
+    if let Some(host) = record.described().host() {
         server(&mut said, host);
     }
     said.text("client.address", record.client.to_string());
     said.text("network.protocol.name", "http");
     said.text("network.protocol.version", version(record.version));
-    said.optional("user_agent.original", record.user_agent());
+    said.optional("user_agent.original", record.described().user_agent());
     if let Some(status) = status {
         said.number("http.response.status_code", status.into());
     }

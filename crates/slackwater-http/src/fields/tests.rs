@@ -56,6 +56,15 @@ fn secret(text: &'static str) -> HeaderValue {
 }
 
 #[test]
+fn one_pass_finds_the_first_values_of_several_names() {
+    let fields = read("b: 1\r\na: 2\r\nb: 3\r\nlong-name:\r\n\r\n");
+    let found = fields.get_each(["a", "b", "c", "long-name"]);
+    let found = found.map(|value| value.map(str_of));
+    assert_eq!(found, [Some("2"), Some("1"), None, Some("")]);
+    assert!(Fields::new().get_each(["a"])[0].is_none());
+}
+
+#[test]
 fn fields_keep_their_order() {
     let mut fields = Fields::new();
     for (name, value) in [("b", "1"), ("a", "2"), ("b", "3"), ("c", "")] {

@@ -5,7 +5,7 @@ use super::queue::Queue;
 use super::sample::Sample;
 use crate::request_record::ids::RequestId;
 use crate::request_record::{
-    Consumer, CopyKind, Detail, Interest, RequestRecord, UnreadableRequest,
+    Consumer, CopyKind, Described, Detail, Interest, RequestRecord, UnreadableRequest,
 };
 use core::cell::RefCell;
 use core::net::IpAddr;
@@ -58,6 +58,7 @@ impl Consumer for Lines {
         if self.sample.borrow_mut().takes(record.failed(), total) {
             self.write(&LoggedRecord {
                 record,
+                described: record.described(),
                 total,
                 with_query: self.with_query,
             });
@@ -76,6 +77,7 @@ impl Consumer for Lines {
 /// A record as its line shows it.
 struct LoggedRecord<'r> {
     record: &'r RequestRecord,
+    described: &'r Described,
     /// The time is read once if the end was not recorded.
     total: Duration,
     with_query: bool,
@@ -103,11 +105,11 @@ impl Facts for LoggedRecord<'_> {
     }
 
     fn path(&self) -> &[u8] {
-        self.record.path()
+        self.described.path()
     }
 
     fn query(&self) -> Option<&[u8]> {
-        self.record.query().filter(|_| self.with_query)
+        self.described.query().filter(|_| self.with_query)
     }
 
     fn protocol(&self) -> &'static [u8; 8] {
@@ -119,12 +121,12 @@ impl Facts for LoggedRecord<'_> {
     }
 
     fn host(&self) -> Option<&[u8]> {
-        self.record.host()
+        self.described.host()
     }
 
     /// The query strings of other pages are as private as our own.
     fn referer(&self) -> Option<&[u8]> {
-        let referer = self.record.referer()?;
+        let referer = self.described.referer()?;
         if self.with_query {
             return Some(referer);
         }
@@ -133,7 +135,7 @@ impl Facts for LoggedRecord<'_> {
     }
 
     fn user_agent(&self) -> Option<&[u8]> {
-        self.record.user_agent()
+        self.described.user_agent()
     }
 
     fn service(&self) -> &str {

@@ -49,7 +49,7 @@ fn request(record: &RequestRecord) -> Request {
         let kept = bytes.get(..Request::TEXT_MAX).unwrap_or(bytes);
         String::from_utf8_lossy(kept).into_owned()
     };
-    let values = record.values.iter();
+    let values = record.values.iter().flatten();
     Request {
         method: record.method.as_str().to_owned(),
         status: record.status.map(|status| status.as_u16()),

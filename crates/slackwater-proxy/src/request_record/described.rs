@@ -12,33 +12,22 @@ const KEPT_BYTES_MAX: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     text: Vec<u8>,
-    path: Part,
-    query: Option<Part>,
-    host: Option<Part>,
-    referer: Option<Part>,
-    user_agent: Option<Part>,
+    path: Range<usize>,
+    query: Option<Range<usize>>,
+    host: Option<Range<usize>>,
+    referer: Option<Range<usize>>,
+    user_agent: Option<Range<usize>>,
 }
 
-/// A part of the text. Heads are far shorter than 4 GiB.
-#[derive(Clone, Copy, Debug, Default)]
-struct Part {
-    start: u32,
-    end: u32,
-}
-
-impl Part {
-    fn of(range: Range<usize>) -> Self {
-        let short = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        Self {
-            start: short(range.start),
-            end: short(range.end),
-        }
-    }
-
-    const fn range(self) -> Range<usize> {
-        self.start as usize..self.end as usize
-    }
-}
+/// No texts.
+pub(super) static NONE: Described = Described {
+    text: Vec::new(),
+    path: 0..0,
+    query: None,
+    host: None,
+    referer: None,
+    user_agent: None,
+};
 
 impl Described {
     /// Copies the texts of a request, in place of those of an earlier one.
@@ -56,11 +45,10 @@ impl Described {
         let mut add = |bytes: &[u8]| {
             let start = text.len();
             text.extend_from_slice(bytes);
-            Part::of(start..text.len())
+            start..text.len()
         };
         let uri = request.uri();
         let authority = uri.authority().map(Authority::as_str);
-        let value = |name| request.headers().get(name).map(Value::as_bytes);
         // The target of CONNECT has no path: it is a host and a port.
         let path_or_authority = match uri.path() {
             "" => authority.unwrap_or_default(),
@@ -68,36 +56,41 @@ impl Described {
         };
         *path = add(path_or_authority.as_bytes());
         *query = uri.query().map(|query| add(query.as_bytes()));
-        let of_target = authority.map(str::as_bytes);
-        *host = of_target.or_else(|| value("host")).map(&mut add);
-        *referer = value("referer").map(&mut add);
-        *user_agent = value("user-agent").map(&mut add);
+        let [host_value, referer_value, user_agent_value] =
+            (request.headers()).get_each(["host", "referer", "user-agent"]);
+        let host_field = host_value.map(Value::as_bytes);
+        *host = authority.map(str::as_bytes).or(host_field).map(&mut add);
+        *referer = referer_value.map(|value| add(value.as_bytes()));
+        *user_agent = user_agent_value.map(|value| add(value.as_bytes()));
     }
 
-    fn at(&self, part: Option<Part>) -> Option<&[u8]> {
-        self.text.get(part?.range())
+    fn at(&self, place: Option<&Range<usize>>) -> Option<&[u8]> {
+        self.text.get(place?.clone())
     }
 
     /// The path of the target; for CONNECT, which has none, the host and port.
-    pub(super) fn path(&self) -> &[u8] {
-        self.at(Some(self.path)).unwrap_or_default()
+    pub(crate) fn path(&self) -> &[u8] {
+        self.at(Some(&self.path)).unwrap_or_default()
     }
 
-    pub(super) fn query(&self) -> Option<&[u8]> {
-        self.at(self.query)
+    /// The query of the target.
+    pub(crate) fn query(&self) -> Option<&[u8]> {
+        self.at(self.query.as_ref())
     }
 
-    /// The requested host: from the target, otherwise from `Host`.
-    pub(super) fn host(&self) -> Option<&[u8]> {
-        self.at(self.host).map(without_user)
+    /// The requested host without a user name: from the target, otherwise from `Host`.
+    pub(crate) fn host(&self) -> Option<&[u8]> {
+        self.at(self.host.as_ref()).map(without_user)
     }
 
-    pub(super) fn referer(&self) -> Option<&[u8]> {
-        self.at(self.referer)
+    /// The first `Referer`.
+    pub(crate) fn referer(&self) -> Option<&[u8]> {
+        self.at(self.referer.as_ref())
     }
 
-    pub(super) fn user_agent(&self) -> Option<&[u8]> {
-        self.at(self.user_agent)
+    /// The first `User-Agent`.
+    pub(crate) fn user_agent(&self) -> Option<&[u8]> {
+        self.at(self.user_agent.as_ref())
     }
 
     /// Keeps its memory for another record, unless that is much.

@@ -19,6 +19,7 @@ mod recorder;
 mod tests;
 
 pub use attempt::{AttemptKind, AttemptRecord};
+pub(crate) use described::Described;
 pub(crate) use handle::{AttemptHandle, RecordHandle};
 pub(crate) use record::{CopyKind, Directory, Ended, RequestRecord};
 pub(crate) use recorder::{

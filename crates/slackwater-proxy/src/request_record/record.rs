@@ -1,7 +1,7 @@
 //! The data of a request record.
 
 use super::attempt::AttemptRecord;
-use super::described::Described;
+use super::described::{self, Described};
 use super::ids::RequestId;
 use super::recorder::RequestRecorder;
 use crate::forward::{Cut, Origin, Progress};
@@ -117,7 +117,8 @@ pub(crate) struct RequestRecord {
     /// Texts of the head; `None` once the record is over.
     described: Option<Box<Described>>,
     /// The first value of each field that a consumer requests, in the order of its list.
-    pub(crate) values: Box<[Option<HeaderValue>]>,
+    /// `None` if none requests any.
+    pub(crate) values: Option<Box<[Option<HeaderValue>]>>,
     /// Drawn when first needed, unless the request has an id already.
     id: OnceCell<RequestId>,
     pub(crate) service: Option<Rc<str>>,
@@ -223,30 +224,9 @@ impl RequestRecord {
         }
     }
 
-    /// The requested host, without a user name.
-    pub(crate) fn host(&self) -> Option<&[u8]> {
-        self.described.as_ref()?.host()
-    }
-
-    /// The path of the request; for CONNECT, which has none, the host and port.
-    pub(crate) fn path(&self) -> &[u8] {
-        let described = self.described.as_ref();
-        described.map(|it| it.path()).unwrap_or_default()
-    }
-
-    /// The query of the target.
-    pub(crate) fn query(&self) -> Option<&[u8]> {
-        self.described.as_ref()?.query()
-    }
-
-    /// The first `Referer`.
-    pub(crate) fn referer(&self) -> Option<&[u8]> {
-        self.described.as_ref()?.referer()
-    }
-
-    /// The first `User-Agent`.
-    pub(crate) fn user_agent(&self) -> Option<&[u8]> {
-        self.described.as_ref()?.user_agent()
+    /// The texts of the head; empty once the record is over.
+    pub(crate) fn described(&self) -> &Described {
+        self.described.as_deref().unwrap_or(&described::NONE)
     }
 
     /// Takes the memory of the texts for another record.

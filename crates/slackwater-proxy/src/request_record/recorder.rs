@@ -131,14 +131,10 @@ impl RequestRecorder {
         &self.ids
     }
 
-    /// Returns the request's values of the recorded fields.
-    pub(super) fn values(&self, headers: &Fields) -> Box<[Option<HeaderValue>]> {
-        // This is cheaper than to collect nothing.
-        if self.fields.is_empty() {
-            return Box::default();
-        }
+    /// Returns the request's values of the recorded fields; `None` if no field is recorded.
+    pub(super) fn values(&self, headers: &Fields) -> Option<Box<[Option<HeaderValue>]>> {
         let value = |name| headers.get(name).map(HeaderValue::from);
-        self.fields.iter().map(value).collect()
+        (!self.fields.is_empty()).then(|| self.fields.iter().map(value).collect())
     }
 
     /// Starts the record of a request that came from `origin`; `id` is its id, if it has one.

@@ -137,7 +137,7 @@ fn a_record_is_written_once_with_its_outcome() {
 }
 
 #[test]
-fn the_client_is_the_peer_or_whom_a_trusted_proxy_names() {
+fn the_client_is_the_peer_or_the_one_that_a_trusted_proxy_names() {
     let settings = ForwardedSettings::of_toml("trust = [\"10.0.0.0/8\"]");
     let rules = Rules::new(&settings, &Limits::default());
     let local = Authority::from_static("10.0.0.1:80");

@@ -32,12 +32,9 @@ pub(super) fn is_origin_field(name: &[u8]) -> bool {
     name == b"forwarded" || name.starts_with(b"x") && is_one_of_x()
 }
 
-/// Returns the client of a request, as far as trusted proxies vouch for it. Call it before
-/// [`rewrite`].
+/// Returns the client of a request from a trusted peer, as far as trusted proxies vouch for it.
+/// Call it before [`rewrite`].
 pub(crate) fn client(headers: &Fields, origin: &Origin) -> IpAddr {
-    if !origin.is_trusted {
-        return origin.peer;
-    }
     let rules = &origin.rules;
     if rules.forwarded.read.x_forwarded && headers.contains_key(&X_FORWARDED_FOR) {
         return last_untrusted(x_forwarded_for(headers), origin.peer, rules);

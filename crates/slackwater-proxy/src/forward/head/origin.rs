@@ -154,8 +154,13 @@ impl Origin {
     }
 
     /// Returns the client of a request, as far as trusted proxies vouch for it.
+    #[inline]
     pub fn client(&self, headers: &Fields) -> IpAddr {
-        forwarded::client(headers, self)
+        if self.is_trusted {
+            forwarded::client(headers, self)
+        } else {
+            self.peer
+        }
     }
 
     /// The text of this address, if it is the peer's, which has it already.
