@@ -36,6 +36,11 @@ impl LineBuffer {
         left > 0
     }
 
+    /// The bytes of all lines.
+    pub(super) const fn used(&self) -> usize {
+        self.used
+    }
+
     pub(super) fn lines(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or_default()
     }

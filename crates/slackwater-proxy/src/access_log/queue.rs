@@ -33,9 +33,9 @@ impl Queue {
     /// does not fit.
     pub(super) fn push(&self, write: impl FnOnce(Line<'_>) -> Line<'_>) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = lines.lines().len();
+        let before = lines.used();
         let fits = lines.add(write);
-        let after = lines.lines().len();
+        let after = lines.used();
         drop(lines);
         if !fits {
             self.drop_lines(1);
