@@ -172,7 +172,6 @@ impl Fields {
     /// The values of the first fields with these names, which one pass finds.
     #[inline]
     pub fn get_each<const NAMES: usize>(&self, names: [&str; NAMES]) -> [Option<Value<'_>>; NAMES] {
-        debug_assert!(names.iter().all(|name| is_lower(name)), "{names:?}");
         let mut values = [None; NAMES];
         for line in &self.lines {
             for (name, value) in names.iter().zip(&mut values) {

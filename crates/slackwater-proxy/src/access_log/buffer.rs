@@ -68,7 +68,7 @@ impl Line<'_> {
         }
     }
 
-    /// Adds bytes, of which there are mostly that many: then they are a few stores.
+    /// Adds bytes. Most often their number is `BYTES`: then they are a few stores.
     #[inline]
     pub(super) fn put_mostly<const BYTES: usize>(self, bytes: &[u8]) -> Self {
         match bytes.try_into() {
@@ -77,7 +77,7 @@ impl Line<'_> {
         }
     }
 
-    /// Not part of its caller, which would otherwise copy by a call in both cases.
+    /// Not inlined: the compiler would merge both copies into one, which is a call.
     #[cold]
     #[inline(never)]
     fn put_other(self, bytes: &[u8]) -> Self {

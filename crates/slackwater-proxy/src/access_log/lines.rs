@@ -53,12 +53,17 @@ impl Consumer for Lines {
         })
     }
 
+    fn shows_query(&self) -> bool {
+        self.with_query
+    }
+
     fn over(&self, record: &RequestRecord, _mark: u8) {
         let total = record.total();
         if self.sample.borrow_mut().takes(record.failed(), total) {
             self.write(&LoggedRecord {
                 record,
                 described: record.described(),
+                id: record.id(),
                 total,
                 with_query: self.with_query,
             });
@@ -78,11 +83,15 @@ impl Consumer for Lines {
 struct LoggedRecord<'r> {
     record: &'r RequestRecord,
     described: &'r Described,
+    /// Drawn before the queue is locked.
+    id: &'r RequestId,
     /// The time is read once if the end was not recorded.
     total: Duration,
     with_query: bool,
 }
 
+// A default would be that of a request that could not be read.
+#[warn(clippy::missing_trait_methods)]
 impl Facts for LoggedRecord<'_> {
     fn at(&self) -> SystemTime {
         self.record.at
@@ -212,7 +221,7 @@ impl Facts for LoggedRecord<'_> {
     }
 
     fn id(&self) -> Id<'_> {
-        match self.record.id() {
+        match self.id {
             RequestId::InHeader(id) => Id::Given(id.as_bytes()),
             RequestId::Drawn(digits) => Id::Drawn(digits),
         }
@@ -221,7 +230,7 @@ impl Facts for LoggedRecord<'_> {
 
 impl Facts for UnreadableRequest<'_> {
     fn at(&self) -> SystemTime {
-        SystemTime::now()
+        self.at
     }
 
     fn client(&self) -> IpAddr {

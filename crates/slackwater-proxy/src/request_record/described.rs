@@ -4,8 +4,8 @@ use core::ops::Range;
 use http::uri::Authority;
 use slackwater_http::{Request, Value};
 
-/// Longer texts are not kept for another record.
-const KEPT_BYTES_MAX: usize = 1 << 10;
+/// Larger memory is not kept for another record.
+const KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// The target of a request, and the first value of some fields, copied into one text. A copy
 /// outlives the head, which is changed for the replica.
@@ -30,8 +30,9 @@ pub(super) static NONE: Described = Described {
 };
 
 impl Described {
-    /// Copies the texts of a request, in place of those of an earlier one.
-    pub(super) fn read<B>(&mut self, request: &Request<B>) {
+    /// Copies the texts of a request into empty memory. The query is left out if no consumer shows
+    /// it.
+    pub(super) fn read<B>(&mut self, request: &Request<B>, with_query: bool) {
         // All fields are named, so that none keeps its value from before.
         let Self {
             text,
@@ -41,27 +42,33 @@ impl Described {
             referer,
             user_agent,
         } = self;
-        text.clear();
+        let uri = request.uri();
+        let authority = uri.authority().map(Authority::as_str);
+        // The target of CONNECT has no path: it is a host and a port.
+        let of_path = match uri.path() {
+            "" => authority.unwrap_or_default(),
+            path => path,
+        };
+        let of_query = uri.query().filter(|_| with_query).map(str::as_bytes);
+        let [host_field, of_referer, of_user_agent] = request
+            .headers()
+            .get_each(["host", "referer", "user-agent"])
+            .map(|value| value.map(Value::as_bytes));
+        let of_host = authority.map(str::as_bytes).or(host_field);
+        let length = |text: Option<&[u8]>| text.map_or(0, <[u8]>::len);
+        let fields = length(of_host) + length(of_referer) + length(of_user_agent);
+        // Doubling the memory would exceed the limit with texts that are far below it.
+        text.reserve_exact(of_path.len() + length(of_query) + fields);
         let mut add = |bytes: &[u8]| {
             let start = text.len();
             text.extend_from_slice(bytes);
             start..text.len()
         };
-        let uri = request.uri();
-        let authority = uri.authority().map(Authority::as_str);
-        // The target of CONNECT has no path: it is a host and a port.
-        let path_or_authority = match uri.path() {
-            "" => authority.unwrap_or_default(),
-            path => path,
-        };
-        *path = add(path_or_authority.as_bytes());
-        *query = uri.query().map(|query| add(query.as_bytes()));
-        let [host_value, referer_value, user_agent_value] =
-            (request.headers()).get_each(["host", "referer", "user-agent"]);
-        let host_field = host_value.map(Value::as_bytes);
-        *host = authority.map(str::as_bytes).or(host_field).map(&mut add);
-        *referer = referer_value.map(|value| add(value.as_bytes()));
-        *user_agent = user_agent_value.map(|value| add(value.as_bytes()));
+        *host = of_host.map(&mut add);
+        *path = add(of_path.as_bytes());
+        *query = of_query.map(&mut add);
+        *referer = of_referer.map(&mut add);
+        *user_agent = of_user_agent.map(&mut add);
     }
 
     fn at(&self, place: Option<&Range<usize>>) -> Option<&[u8]> {
@@ -73,7 +80,7 @@ impl Described {
         self.at(Some(&self.path)).unwrap_or_default()
     }
 
-    /// The query of the target.
+    /// The query of the target, if a consumer shows it.
     pub(crate) fn query(&self) -> Option<&[u8]> {
         self.at(self.query.as_ref())
     }
@@ -93,8 +100,9 @@ impl Described {
         self.at(self.user_agent.as_ref())
     }
 
-    /// Keeps its memory for another record, unless that is much.
-    pub(super) fn shrink_long(&mut self) {
+    /// Removes the texts, and keeps their memory for another record, unless that is much.
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
         if self.text.capacity() > KEPT_BYTES_MAX {
             self.text = Vec::new();
         }
@@ -149,32 +157,59 @@ mod tests {
             ("cookie", "secret"),
             ("referer", ""),
         ];
-        described.read(&request("/a?q", &fields));
+        described.read(&request("/a?q", &fields), true);
         assert_eq!(described.path(), b"/a");
         assert_eq!(described.query(), Some(&b"q"[..]));
         assert_eq!(described.host(), Some(&b"x.example"[..]));
         assert_eq!(described.user_agent(), Some(&b"a browser"[..]));
         assert_eq!(described.referer(), Some(&b""[..]));
-        described.read(&request("/", &[("referer", "z")]));
+        described.clear();
+        assert_eq!((described.path(), described.query()), (&b""[..], None));
+        assert_eq!((described.host(), described.user_agent()), (None, None));
+        described.read(&request("/", &[("referer", "z")]), true);
         assert_eq!((described.path(), described.query()), (&b"/"[..], None));
         assert_eq!(described.referer(), Some(&b"z"[..]));
         assert_eq!((described.host(), described.user_agent()), (None, None));
-        described.shrink_long();
-        assert_eq!(described.referer(), Some(&b"z"[..]));
-        let long = "x".repeat(KEPT_BYTES_MAX + 1);
-        described.read(&request("/", &[("host", &long)]));
-        described.shrink_long();
-        assert_eq!(described.text.capacity(), 0);
+    }
+
+    #[test]
+    fn the_query_is_copied_only_for_a_consumer_that_shows_it() {
+        let mut described = Described::default();
+        described.read(&request("/a?secret", &[]), false);
+        assert_eq!((described.path(), described.query()), (&b"/a"[..], None));
+        assert_eq!(described.text, b"/a");
+    }
+
+    #[test]
+    fn memory_is_kept_up_to_the_limit() {
+        let mut described = Described::default();
+        // Together with the path, the third fills the limit. The fourth exceeds it.
+        for (length, is_kept) in [
+            (KEPT_BYTES_MAX / 2, true),
+            (KEPT_BYTES_MAX / 2 + 1, true),
+            (KEPT_BYTES_MAX - 1, true),
+            (KEPT_BYTES_MAX, false),
+        ] {
+            let long = "x".repeat(length);
+            described.read(&request("/", &[("user-agent", &long)]), true);
+            let text = described.text.as_ptr();
+            described.clear();
+            assert_eq!(described.text.capacity() > 0, is_kept, "{length}");
+            described.read(&request("/?of=another", &[("host", "x.example")]), true);
+            assert!(!is_kept || described.text.as_ptr() == text, "{length}");
+            described.clear();
+        }
     }
 
     #[test]
     fn the_host_of_the_target_comes_before_the_field() {
         let mut described = Described::default();
         let fields = [("host", "field.example")];
-        described.read(&request("http://me:secret@a.example:1/b", &fields));
+        described.read(&request("http://me:secret@a.example:1/b", &fields), true);
         assert_eq!(described.host(), Some(&b"a.example:1"[..]));
         assert_eq!(described.path(), b"/b");
-        described.read(&request("b.example:443", &fields));
+        described.clear();
+        described.read(&request("b.example:443", &fields), true);
         assert_eq!(described.host(), Some(&b"b.example:443"[..]));
         assert_eq!(described.path(), b"b.example:443", "CONNECT has no path");
     }

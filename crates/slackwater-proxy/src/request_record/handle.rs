@@ -73,7 +73,7 @@ impl Owner {
 impl SharedRecord {
     /// Reports that the request is over.
     ///
-    /// Not part of the drop of a handle: most are dropped without a record, or before the last one.
+    /// Not inlined into the drop of a handle: most handles are empty, or not the last of a request.
     #[inline(never)]
     fn end(&self) {
         self.note(|record| {

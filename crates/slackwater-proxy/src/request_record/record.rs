@@ -114,7 +114,8 @@ pub(crate) struct RequestRecord {
     pub(crate) origin: Rc<Origin>,
     pub(crate) method: Method,
     pub(crate) version: Version,
-    /// Texts of the head; `None` once the record is over.
+    /// Texts of the head; `None` once the record is over. To move them out of the record would copy
+    /// all of it.
     described: Option<Box<Described>>,
     /// The first value of each field that a consumer requests, in the order of its list.
     /// `None` if none requests any.
@@ -182,7 +183,7 @@ impl RequestRecord {
         mut described: Box<Described>,
         origin: &Rc<Origin>,
     ) -> Self {
-        described.read(request);
+        described.read(request, recorder.shows_query());
         Self {
             recorder: Rc::clone(recorder),
             at: SystemTime::now(),
@@ -311,6 +312,8 @@ impl RequestRecord {
 
     /// Records that the second copy's response is forwarded, so that its replica represents the
     /// request.
+    ///
+    /// Cold: few second copies win, and all other requests would jump over this code.
     #[cold]
     pub(super) fn lead_by_copy(&mut self) {
         let Some(copy) = &mut self.copy else {

@@ -14,11 +14,12 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use http_body::Body;
 use slackwater_http::{Fields, Request, Response, Value};
 use std::rc::Rc;
+use std::time::SystemTime;
 
 /// Maximum number of consumers.
 pub(super) const CONSUMERS: usize = 3;
 
-/// Most records whose memory is kept, of less than 2 KiB each.
+/// Most records whose memory is kept, of less than 5 KiB each.
 const REUSABLE_MAX: usize = 256;
 
 /// The consumers of a recorder.
@@ -57,6 +58,11 @@ pub(crate) trait Consumer: Debug {
         &[]
     }
 
+    /// Whether it shows queries, which are otherwise not recorded.
+    fn shows_query(&self) -> bool {
+        false
+    }
+
     /// Called when a request is over. Some of its attempts may still run.
     fn over(&self, record: &RequestRecord, mark: u8) {
         let _ = (record, mark);
@@ -81,6 +87,7 @@ pub(crate) struct UnreadableRequest<'a> {
     pub(crate) status: StatusCode,
     pub(crate) bytes_out: u64,
     pub(crate) error: Option<Value<'a>>,
+    pub(crate) at: SystemTime,
     pub(crate) id: [u8; 32],
 }
 
@@ -91,6 +98,8 @@ pub(crate) struct RequestRecorder {
     consumers: Box<[Box<dyn Consumer>]>,
     /// Fields whose values are recorded.
     fields: Box<[HeaderName]>,
+    /// Whether a consumer shows queries.
+    shows_query: bool,
     ids: Ids,
     /// `None` if tracing is off.
     tracing: Option<Tracing>,
@@ -114,6 +123,7 @@ impl RequestRecorder {
         let fields = consumers.iter().flat_map(|it| it.fields());
         Rc::new(Self {
             fields: fields.cloned().collect(),
+            shows_query: consumers.iter().any(|it| it.shows_query()),
             consumers,
             ids,
             tracing,
@@ -129,6 +139,11 @@ impl RequestRecorder {
     /// The source of request ids.
     pub(crate) const fn ids(&self) -> &Ids {
         &self.ids
+    }
+
+    /// Whether the query of a request is recorded.
+    pub(super) const fn shows_query(&self) -> bool {
+        self.shows_query
     }
 
     /// Returns the request's values of the recorded fields; `None` if no field is recorded.
@@ -170,7 +185,7 @@ impl RequestRecorder {
         if let Some(mut described) = described
             && reusable.len() < REUSABLE_MAX
         {
-            described.shrink_long();
+            described.clear();
             reusable.push((shared, described));
         }
     }
@@ -191,6 +206,7 @@ impl RequestRecorder {
             status: answer.status(),
             bytes_out: answer.body().size_hint().exact().unwrap_or_default(),
             error: answer.headers().get(X_SLACKWATER_ERROR),
+            at: SystemTime::now(),
             id: self.ids.draw(),
         };
         let consumers = self.consumers.iter();

@@ -98,16 +98,31 @@ pub(super) const fn is_special(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access_log::buffer::LineBuffer;
+    use crate::access_log::buffer::{BYTES_MAX, LineBuffer};
 
     #[test]
     fn a_byte_that_is_not_plain_is_found_at_each_place_of_a_text() {
         // What a longer line has left behind in the buffer is not part of the text.
         for left_behind in [b'x', b'"'] {
             let mut lines = LineBuffer::new();
+            let mut check = |text: &[u8], is_plain: bool| {
+                lines.clear();
+                lines.add(|line| line.put(&[left_behind; 64]));
+                lines.clear();
+                let mut added = false;
+                lines.add(|line| {
+                    let line = line.put_unmarked(text, special_bytes);
+                    added = line.is_ok();
+                    line.unwrap_or_else(|line| line.put(b"not"))
+                });
+                assert_eq!(added, is_plain, "{text:?}");
+                let expected = if is_plain { text } else { b"not" };
+                assert_eq!(lines.lines(), expected);
+            };
+            check(b"", true);
             for (filler, length) in [b' ', b'~']
                 .into_iter()
-                .flat_map(|it| (0..=33).map(move |n| (it, n)))
+                .flat_map(|it| (1..=33).map(move |n| (it, n)))
             {
                 for (place, byte) in
                     (0..length).flat_map(|place| (0..=255).map(move |it| (place, it)))
@@ -115,18 +130,49 @@ mod tests {
                     let mut text = vec![filler; length];
                     text[place] = byte;
                     let is_plain = matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+                    check(&text, is_plain);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_ends_near_the_end_of_the_buffer_is_whole_or_left_out() {
+        let before = vec![b'-'; BYTES_MAX];
+        let mut lines = LineBuffer::new();
+        let long = "x".repeat(33);
+        let special_last = format!("{long}\n");
+        for (text, quoted, json) in [
+            ("", "", ""),
+            ("y", "y", "y"),
+            (&long[..15], &long[..15], &long[..15]),
+            (&long[..16], &long[..16], &long[..16]),
+            (&long, &long, &long),
+            ("\"", "\\\"", "\\u0022"),
+            ("a\\b", "a\\\\b", "a\\u005cb"),
+            (
+                &special_last,
+                &format!("{long}\\x0A"),
+                &format!("{long}\\u000a"),
+            ),
+        ] {
+            for (expected, is_json) in [(quoted, false), (json, true)] {
+                let used_max = BYTES_MAX - expected.len();
+                for used in used_max - 17..=(used_max + 17).min(BYTES_MAX) {
+                    let fits = used <= used_max;
                     lines.clear();
-                    lines.add(|line| line.put(&[left_behind; 64]));
-                    lines.clear();
-                    let mut added = false;
-                    lines.add(|line| {
-                        let line = line.put_unmarked(&text, special_bytes);
-                        added = line.is_ok();
-                        line.unwrap_or_else(|line| line.put(b"not"))
+                    assert!(lines.add(|line| line.put(&before[..used])));
+                    let added = lines.add(|line| {
+                        if is_json {
+                            line.json(text.as_bytes())
+                        } else {
+                            line.quoted(text.as_bytes())
+                        }
                     });
-                    assert_eq!(added, is_plain, "{text:?}");
-                    let expected = if is_plain { &*text } else { b"not" };
-                    assert_eq!(lines.lines(), expected);
+                    assert_eq!(added, fits, "{text:?}, {used}");
+                    let expected = if fits { expected } else { "" };
+                    assert_eq!(&lines.lines()[used..], expected.as_bytes(), "{used}");
+                    assert!(lines.lines()[..used] == before[..used]);
                 }
             }
         }

@@ -17,6 +17,7 @@ mod values;
 
 use super::buffer::Line;
 use crate::hex;
+use crate::request_record::Ended;
 use core::net::IpAddr;
 use core::time::Duration;
 use fields::{Fields, Json, Text};
@@ -37,9 +38,11 @@ pub(super) enum Id<'a> {
     Drawn(&'a [u8; 32]),
 }
 
-/// What a line shows. Each fact is read when it is written, and not copied before. The defaults are
-/// those of a request that could not be read.
+/// What a line shows. Each fact is read when it is written, and not copied before. The queue is
+/// locked then, so no fact may take long. The defaults are those of a request that could not be
+/// read.
 pub(super) trait Facts {
+    /// When the request arrived or was refused. The clock was read before.
     fn at(&self) -> SystemTime;
     fn client(&self) -> IpAddr;
     /// The client's address as text, if that exists already.
@@ -108,13 +111,14 @@ pub(super) trait Facts {
         Duration::ZERO
     }
     fn end(&self) -> &'static str {
-        "complete"
+        Ended::Complete.as_str()
     }
     fn error(&self) -> Option<&[u8]>;
     /// Trace id of a sampled request.
     fn trace(&self) -> Option<TraceId> {
         None
     }
+    /// The id, which was drawn before.
     fn id(&self) -> Id<'_>;
 }
 

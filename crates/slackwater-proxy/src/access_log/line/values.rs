@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn the_text_of_a_second_is_renewed_when_the_time_leaves_it() {
         let mut second = SecondText::default();
-        // To the next second, within it, to its end, to one before, and before 1970.
+        // A first time, a later one in its second, its end, the next second, an earlier one, 1970.
         for (secs, nanos) in [
             (7, 0),
             (7, 3_000),

@@ -34,7 +34,7 @@ pub(super) fn is_origin_field(name: &[u8]) -> bool {
 
 /// Returns the client of a request from a trusted peer, as far as trusted proxies vouch for it.
 /// Call it before [`rewrite`].
-pub(crate) fn client(headers: &Fields, origin: &Origin) -> IpAddr {
+pub(super) fn client(headers: &Fields, origin: &Origin) -> IpAddr {
     let rules = &origin.rules;
     if rules.forwarded.read.x_forwarded && headers.contains_key(&X_FORWARDED_FOR) {
         return last_untrusted(x_forwarded_for(headers), origin.peer, rules);

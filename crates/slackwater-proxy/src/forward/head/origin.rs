@@ -163,7 +163,7 @@ impl Origin {
         }
     }
 
-    /// The text of this address, if it is the peer's, which has it already.
+    /// The text of this address, if it is the peer's: the connection keeps that one.
     pub(crate) fn text_of(&self, client: IpAddr) -> Option<&[u8]> {
         (client == self.peer).then(|| self.peer_field.as_bytes())
     }
