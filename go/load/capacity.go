@@ -91,8 +91,8 @@ const (
 // If it gets only a share of what its queries could use, that share times the RIF is what it could
 // have carried without any wait. If it gets all, its capacity is at least the RIF that it carried,
 // and is raised a little each second: only a higher load shows whether there is more room.
-// Long-running requests take no part of it: the estimates are of the others, and the reported
-// capacity is that of the others plus the long-running ones.
+// Long-running requests are left out. The reported capacity is that of the others plus the
+// long-running ones.
 //
 // The zero value knows nothing. A CapacityEstimator has no clock and is not safe for concurrent
 // use.
@@ -142,15 +142,19 @@ func (e *CapacityEstimator) Read(now policy.Instant, tracker *Tracker, finished 
 	}
 	span, passed := nsSince(now, before.at), nsSince(now, before.takenAt)
 	e.ended = ints.Add(e.ended, reading.recorded-before.recorded)
-	e.longRunning.read(passed, reading.rifTimeNS-before.rifTimeNS, reading.endedNS-before.endedNS)
-	e.readCPU(span, passed, &before, &reading)
+	// If a query comes or goes at the very moment of a reading, the time in flight may be off by all
+	// that the clock shows, and in the next reading by as much the other way.
+	rifMost := ints.Add(uint64(tracker.RIF()), ints.Sub(finished, before.finished))
+	rifTime := min(reading.rifTimeNS-before.rifTimeNS, ints.Mul(rifMost, passed))
+	e.longRunning.read(passed, rifTime, reading.endedNS-before.endedNS, reading.atCPUSince(&before))
+	e.readCPU(span, passed, rifTime, &before, &reading)
 	longRunning := e.longRunning.whole()
 	learn := func(others uint32, latencyNS uint64) { e.inflation.learn(ints.Sub(others, longRunning), latencyNS) }
 	tracker.samples.between(before.recorded, reading.recorded, before.at, learn)
 	e.inflation.read(span, passed, !e.showsWaits || e.contention.waitsElsewhere())
 }
 
-func (e *CapacityEstimator) readCPU(spanNS, passedNS uint64, before, reading *capacityReading) {
+func (e *CapacityEstimator) readCPU(spanNS, passedNS, rifTimeNS uint64, before, reading *capacityReading) {
 	if !before.cpu.Known || !reading.cpu.Known {
 		return
 	}
@@ -163,7 +167,7 @@ func (e *CapacityEstimator) readCPU(spanNS, passedNS uint64, before, reading *ca
 			ns:        spanNS,
 			passedNS:  passedNS,
 			busyNS:    min(reading.busyNS-before.busyNS, spanNS),
-			rifTimeNS: e.longRunning.othersTime(reading.rifTimeNS-before.rifTimeNS, passedNS),
+			rifTimeNS: e.longRunning.othersTime(rifTimeNS, passedNS),
 			usedNS:    spanBetween(earlier.Threads.Value.Used, cpu.Threads.Value.Used),
 			waitedNS:  spanBetween(earlier.Threads.Value.Waited, cpu.Threads.Value.Waited),
 		}
@@ -177,6 +181,17 @@ func (e *CapacityEstimator) readCPU(spanNS, passedNS uint64, before, reading *ca
 	if finished > 0 || reading.busyNS != before.busyNS {
 		e.cost.read(spanBetween(earlier.Used, cpu.Used), elsewhereNS, finished)
 	}
+}
+
+// atCPUSince returns the CPU time that threads have used and waited for since an earlier reading; 0
+// if unknown.
+func (r *capacityReading) atCPUSince(before *capacityReading) uint64 {
+	earlier, threads := before.cpu.Value.Threads, r.cpu.Value.Threads
+	if !before.cpu.Known || !r.cpu.Known || !earlier.Known || !threads.Known {
+		return 0
+	}
+	used := spanBetween(earlier.Value.Used, threads.Value.Used)
+	return ints.Add(used, spanBetween(earlier.Value.Waited, threads.Value.Waited))
 }
 
 // difference returns a − b, or 0 if that does not fit.

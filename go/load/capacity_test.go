@@ -208,7 +208,7 @@ func TestTornBusyTimeCountsAsTheWholeSpan(t *testing.T) {
 	}
 	var e CapacityEstimator
 	// A query that begins at the moment of a reading may make busy time step back.
-	e.readCPU(50*msNS, 50*msNS, reading(0, 5, 0), reading(500*msNS, 4, msNS))
+	e.readCPU(50*msNS, 50*msNS, 500*msNS, reading(0, 5, 0), reading(500*msNS, 4, msNS))
 	if e.contention.capacity != policy.Some[uint64](5*oneRIF) {
 		t.Errorf("%+v", e.contention)
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// longNS: a query that is in flight for longer than this is long-running for certain.
+	// longNS: a query that ends counts with at most this of its time in flight. Beyond that it was
+	// rather long-running.
 	longNS = 8_000_000_000
 	// timesMin: up to this many times what ended, the mean RIF shows no long-running requests, in
 	// 1/1024. Queues that come and go reach it.
@@ -15,7 +16,7 @@ const (
 	// timesSpan: how many times more it must be until all of the difference is long-running, in
 	// 1/1024.
 	timesSpan = 2 * fine
-	// leastNS: the least RIF is that of up to this time and of as much before it: 4 to 8 s.
+	// leastNS: the fewest are those of up to this time and of as much before it: 4 to 8 s.
 	leastNS = 4_000_000_000
 )
 
@@ -25,29 +26,33 @@ const (
 // They are in flight, and load the replica hardly at all. How many there are depends on chance and
 // changes within seconds; what the replica can carry of other requests does not. By Little's law,
 // the mean RIF is the time that requests which end were in flight, for each second. If it is far
-// more, the rest is long-running. While a queue grows the mean RIF is more, too. So no more
-// requests count than were in flight for all of the last seconds.
+// more, the rest is long-running. While a queue grows the mean RIF is more, too, and so it is where
+// requests compute for minutes. So no more requests count than were in flight, and not at a CPU,
+// for all of the last seconds.
 type longRunning struct {
 	// The mean RIF, and as much of it as requests that ended explain. Both have a time constant of
 	// longNS.
 	rif, ended uint64
-	// The lowest RIF in a reading of the last sinceNS, and in the leastNS before that.
+	// The fewest requests off the CPU in a reading of the last sinceNS, and in the leastNS before
+	// that.
 	least, leastBefore, sinceNS uint64
 	count                       uint64
 }
 
 // read takes in a reading: requests in flight, integrated over the time that has passed, and how
-// long those that ended in it had been in flight, each up to longNS.
-func (l *longRunning) read(passedNS, rifTimeNS, endedNS uint64) {
+// long those that ended in it had been in flight, each up to longNS. atCPUNS is the time for which
+// they used or wanted a CPU; 0 if unknown.
+func (l *longRunning) read(passedNS, rifTimeNS, endedNS, atCPUNS uint64) {
 	rif := ints.MulDiv(rifTimeNS, oneRIF, passedNS)
+	offCPU := ints.MulDiv(ints.Sub(rifTimeNS, atCPUNS), oneRIF, passedNS)
 	ended := ints.MulDiv(endedNS, oneRIF, passedNS)
 	l.rif = ints.Towards(l.rif, rif, passedNS, longNS)
 	l.ended = ints.Towards(l.ended, ended, passedNS, longNS)
 	l.sinceNS = ints.Add(l.sinceNS, passedNS)
 	if l.sinceNS > leastNS {
-		l.least, l.leastBefore, l.sinceNS = rif, l.least, 0
+		l.least, l.leastBefore, l.sinceNS = offCPU, l.least, 0
 	}
-	l.least = min(l.least, rif)
+	l.least = min(l.least, offCPU)
 	times := ints.MulDiv(l.rif, fine, l.ended)
 	part := min(ints.Sub(times, timesMin), timesSpan)
 	l.count = min(ints.MulDiv(ints.Sub(l.rif, l.ended), part, timesSpan), l.least, l.leastBefore)

@@ -89,7 +89,8 @@ impl Arrival {
     }
 }
 
-/// A query that is in flight for longer than this, 8 s, is long-running for certain.
+/// A query that ends counts with at most this of its time in flight: 8 s. Beyond that it was rather
+/// long-running.
 const LONG_NS: u64 = 8_000_000_000;
 
 /// Counts a replica's queries and estimates its latency.

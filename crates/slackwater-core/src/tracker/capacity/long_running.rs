@@ -10,8 +10,9 @@
 //! long-running = (mean RIF − ended) × clamp((mean RIF / ended − 3) / 2, 0, 1)
 //! ```
 //!
-//! While a queue grows the mean RIF is more, too. So no more requests count than were in flight for
-//! all of the last seconds. `[Decision 0009]`
+//! While a queue grows the mean RIF is more, too, and so it is where requests compute for minutes.
+//! So no more requests count than were in flight, and not at a CPU, for all of the last seconds.
+//! `[Decision 0009]`
 
 use super::{FINE, Fine, ONE_RIF, mul_div, towards};
 use crate::tracker::LONG_NS;
@@ -21,7 +22,7 @@ use crate::tracker::LONG_NS;
 const TIMES_MIN: u64 = 3 * FINE;
 /// How many times more it must be until all of the difference is long-running, in 1/1024.
 const TIMES_SPAN: u64 = 2 * FINE;
-/// The least RIF is that of up to this time and of as much before it: 4 to 8 s.
+/// The fewest are those of up to this time and of as much before it: 4 to 8 s.
 const LEAST_NS: u64 = 4_000_000_000;
 
 /// How many requests in flight are long-running.
@@ -31,7 +32,8 @@ pub(super) struct LongRunning {
     /// [`LONG_NS`].
     rif: Fine,
     ended: Fine,
-    /// The lowest RIF in a reading of the last `least_ns`, and in the [`LEAST_NS`] before that.
+    /// The fewest requests off the CPU in a reading of the last `least_ns`, and in the [`LEAST_NS`]
+    /// before that.
     least: Fine,
     least_before: Fine,
     least_ns: u64,
@@ -40,18 +42,20 @@ pub(super) struct LongRunning {
 
 impl LongRunning {
     /// Takes in a reading: requests in flight, integrated over the time that has passed, and how
-    /// long those that ended in it had been in flight, each up to [`LONG_NS`].
-    pub(super) fn read(&mut self, passed_ns: u64, rif_time_ns: u64, ended_ns: u64) {
+    /// long those that ended in it had been in flight, each up to [`LONG_NS`]. `at_cpu_ns` is the
+    /// time for which they used or wanted a CPU; 0 if unknown.
+    pub(super) fn read(&mut self, passed_ns: u64, rif_time_ns: u64, ended_ns: u64, at_cpu_ns: u64) {
         let rif = mul_div(rif_time_ns, ONE_RIF, passed_ns);
+        let off_cpu = mul_div(rif_time_ns.saturating_sub(at_cpu_ns), ONE_RIF, passed_ns);
         let ended = mul_div(ended_ns, ONE_RIF, passed_ns);
         self.rif = towards(self.rif, rif, passed_ns, LONG_NS);
         self.ended = towards(self.ended, ended, passed_ns, LONG_NS);
         self.least_ns = self.least_ns.saturating_add(passed_ns);
         if self.least_ns > LEAST_NS {
-            self.least_before = core::mem::replace(&mut self.least, rif);
+            self.least_before = core::mem::replace(&mut self.least, off_cpu);
             self.least_ns = 0;
         }
-        self.least = self.least.min(rif);
+        self.least = self.least.min(off_cpu);
         let times = mul_div(self.rif, FINE, self.ended);
         let part = times.saturating_sub(TIMES_MIN).min(TIMES_SPAN);
         let unexplained = self.rif.saturating_sub(self.ended);
@@ -87,7 +91,7 @@ mod tests {
         /// Takes in readings of `rif` in flight, of which requests that ended explain `ended`.
         fn spend(&mut self, ms: u64, rif: u64, ended: u64) {
             for _ in 0..ms * MS / STEP_NS {
-                self.read(STEP_NS, rif * STEP_NS, ended * STEP_NS);
+                self.read(STEP_NS, rif * STEP_NS, ended * STEP_NS, 0);
             }
         }
 
@@ -138,12 +142,21 @@ mod tests {
     }
 
     #[test]
+    fn those_at_a_cpu_do_not_count() {
+        let mut found = with(20, 2);
+        found.read(STEP_NS, 20 * STEP_NS, 2 * STEP_NS, 13 * STEP_NS);
+        assert_eq!(found.rounded(), 7);
+        found.read(STEP_NS, 20 * STEP_NS, 2 * STEP_NS, 21 * STEP_NS);
+        assert_eq!(found.rounded(), 0);
+    }
+
+    #[test]
     fn both_means_have_a_time_constant_of_8_seconds() {
         let mut found = with(100, 0);
-        found.read(2_000 * MS, 100 * 2_000 * MS, 96 * 2_000 * MS);
+        found.read(2_000 * MS, 100 * 2_000 * MS, 96 * 2_000 * MS, 0);
         // A quarter of 96 ended in the mean, so 7/12 of the other 76 count.
         assert_eq!(found.rounded(), 44);
-        found.read(100_000 * MS, 16 * 100_000 * MS, 2 * 100_000 * MS);
+        found.read(100_000 * MS, 16 * 100_000 * MS, 2 * 100_000 * MS, 0);
         assert_eq!(found.rounded(), 14, "at most all of the way");
     }
 
@@ -160,9 +173,9 @@ mod tests {
     fn a_reading_of_no_time_or_of_all_times_does_no_harm() {
         let mut found = LongRunning::default();
         for ns in [0, 1, u64::MAX] {
-            found.read(ns, u64::MAX, u64::MAX);
-            found.read(ns, u64::MAX, 0);
-            found.read(u64::MAX, ns, ns);
+            found.read(ns, u64::MAX, u64::MAX, ns);
+            found.read(ns, u64::MAX, 0, u64::MAX);
+            found.read(u64::MAX, ns, ns, 0);
         }
         assert_eq!(found.others_time(0, u64::MAX), 0);
     }

@@ -10,8 +10,8 @@
 //! | how latency grows with RIF | `inflation` |
 //! | the most cores that it may use, and the CPU time of a query | `cost` |
 //!
-//! Long-running requests take no part of it (`long_running`). The estimates are of the others,
-//! and the reported capacity is that of the others plus the long-running ones.
+//! Long-running requests are left out (`long_running`). The reported capacity is that of the others
+//! plus the long-running ones.
 //!
 //! `pace` decides when a reading is worth its cost.
 //!
@@ -124,6 +124,15 @@ struct Reading {
     cpu: Option<CpuTotals>,
 }
 
+impl Reading {
+    /// The CPU time that threads have used and waited for since an earlier reading.
+    fn at_cpu_since(&self, before: &Self) -> Option<u64> {
+        let (earlier, threads) = before.cpu?.threads.zip(self.cpu?.threads)?;
+        let waited_ns = since(earlier.waited, threads.waited);
+        Some(since(earlier.used, threads.used).saturating_add(waited_ns))
+    }
+}
+
 impl CapacityEstimator {
     /// Takes a reading: of the tracker, of the queries `finished` since the start, and of the CPU
     /// if known. One that is not due is ignored. [`Self::look`] returns whether a reading is worth
@@ -154,12 +163,16 @@ impl CapacityEstimator {
         let (span_ns, passed_ns) = (now.ns_since(before.at), now.ns_since(before.taken_at));
         let ended = reading.recorded.wrapping_sub(before.recorded);
         self.ended = self.ended.saturating_add(ended as u64);
-        self.long_running.read(
-            passed_ns,
-            reading.rif_time_ns.wrapping_sub(before.rif_time_ns),
-            reading.ended_ns.wrapping_sub(before.ended_ns),
-        );
-        self.read_cpu(span_ns, passed_ns, &before, &reading);
+        // If a query comes or goes at the very moment of a reading, the time in flight may be off
+        // by all that the clock shows, and in the next reading by as much the other way.
+        let rif_most = u64::from(tracker.rif().count())
+            .saturating_add(finished.saturating_sub(before.finished));
+        let rif_time_ns = (reading.rif_time_ns.wrapping_sub(before.rif_time_ns))
+            .min(rif_most.saturating_mul(passed_ns));
+        let at_cpu_ns = reading.at_cpu_since(&before);
+        let ended_ns = reading.ended_ns.wrapping_sub(before.ended_ns);
+        (self.long_running).read(passed_ns, rif_time_ns, ended_ns, at_cpu_ns.unwrap_or(0));
+        self.read_cpu(span_ns, passed_ns, rif_time_ns, &before, &reading);
         let may_wait = !self.tells_waits || self.contention.waits_elsewhere();
         let long_running = self.long_running.whole();
         self.inflation
@@ -172,7 +185,14 @@ impl CapacityEstimator {
             });
     }
 
-    fn read_cpu(&mut self, span_ns: u64, passed_ns: u64, before: &Reading, reading: &Reading) {
+    fn read_cpu(
+        &mut self,
+        span_ns: u64,
+        passed_ns: u64,
+        rif_time_ns: u64,
+        before: &Reading,
+        reading: &Reading,
+    ) {
         let Some((earlier, cpu)) = before.cpu.zip(reading.cpu) else {
             return;
         };
@@ -183,10 +203,7 @@ impl CapacityEstimator {
                 ns: span_ns,
                 passed_ns,
                 busy_ns: busy_ns.min(span_ns),
-                rif_time_ns: (self.long_running).others_time(
-                    reading.rif_time_ns.wrapping_sub(before.rif_time_ns),
-                    passed_ns,
-                ),
+                rif_time_ns: self.long_running.others_time(rif_time_ns, passed_ns),
                 used_ns: since(earlier.used, threads.used),
                 waited_ns: since(earlier.waited, threads.waited),
             }

@@ -265,7 +265,7 @@ fn torn_busy_time_counts_as_the_whole_span() {
     let mut estimator = CapacityEstimator::default();
     // A query that begins at the moment of a reading may make busy time step back.
     let (before, after) = (reading(0, 5, 0), reading(500 * MS, 4, MS));
-    estimator.read_cpu(50 * MS, 50 * MS, &before, &after);
+    estimator.read_cpu(50 * MS, 50 * MS, 500 * MS, &before, &after);
     assert_eq!(estimator.contention.capacity(), Some(5 * ONE_RIF));
 }
 
@@ -317,4 +317,26 @@ fn streams_are_added_to_what_is_carried_of_other_requests() {
         replica.carry(8, 2 * SECOND);
         replica.capacity_is(4_000);
     }
+}
+
+#[test]
+fn torn_time_in_flight_makes_no_request_long_running() {
+    let mut replica = Replica::new(Service::OneThread, 10 * MS);
+    replica.carry(1, 5 * SECOND);
+    replica.carry(6, 15 * SECOND);
+    let before = replica.report().capacity_millirif.expect("known");
+    for ns in [3_600 * SECOND, u64::MAX - 3_600 * SECOND] {
+        let last = replica.estimator.last.as_mut().expect("read before");
+        last.rif_time_ns = last.rif_time_ns.wrapping_add(ns);
+        replica.carry(6, SECOND / 5);
+        let after = replica.report().capacity_millirif.expect("known");
+        assert!(after.abs_diff(before) < before / 10, "{before} {after}");
+    }
+}
+
+#[test]
+fn requests_that_compute_for_minutes_are_not_left_out() {
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, 30 * SECOND);
+    replica.carry(12, 600 * SECOND);
+    replica.capacity_is(4_000);
 }
