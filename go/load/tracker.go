@@ -165,7 +165,7 @@ func (t *Tracker) RIF() uint32 { return t.rif.Load() }
 
 // RIFTime returns the requests in flight, integrated over time until now, in nanoseconds. The
 // difference of two values over the time between them is the mean RIF. If queries come or go at
-// this very moment, it may be off by as much as these take.
+// this very moment, it may be off by now for each, wrapping.
 func (t *Tracker) RIFTime(now policy.Instant) uint64 {
 	untilNow := uint64(t.rif.Load()) * uint64(now)
 	return t.spentNS.Load() + untilNow

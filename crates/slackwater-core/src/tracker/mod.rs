@@ -208,7 +208,7 @@ impl LoadTracker {
 
     /// Requests in flight, integrated over time until now, in nanoseconds. The difference of two
     /// values over the time between them is the mean RIF. If queries come or go at this very
-    /// moment, it may be off by as much as these take.
+    /// moment, it may be off by `now` for each, wrapping.
     pub fn rif_time_ns(&self, now: Instant) -> u64 {
         let in_flight = u64::from(self.rif.load(Relaxed));
         let until_now = in_flight.wrapping_mul(now.as_nanos());
