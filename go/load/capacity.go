@@ -140,21 +140,20 @@ func (e *CapacityEstimator) Read(now policy.Instant, tracker *Tracker, finished 
 	if isFirst {
 		return
 	}
-	span, passed := nsSince(now, before.at), nsSince(now, before.takenAt)
 	e.ended = ints.Add(e.ended, reading.recorded-before.recorded)
-	// If a query comes or goes at the very moment of a reading, the time in flight may be off by all
-	// that the clock shows, and in the next reading by as much the other way.
 	rifMost := ints.Add(uint64(tracker.RIF()), ints.Sub(finished, before.finished))
-	rifTime := min(reading.rifTimeNS-before.rifTimeNS, ints.Mul(rifMost, passed))
-	e.longRunning.read(passed, rifTime, reading.endedNS-before.endedNS, reading.atCPUSince(&before))
-	e.readCPU(span, passed, rifTime, &before, &reading)
+	span := reading.spanSince(&before, rifMost)
+	e.longRunning.read(&span, reading.endedNS-before.endedNS)
+	span.rifTimeNS = e.longRunning.othersTime(&span)
+	e.readCPU(span, &before, &reading)
 	longRunning := e.longRunning.whole()
 	learn := func(others uint32, latencyNS uint64) { e.inflation.learn(ints.Sub(others, longRunning), latencyNS) }
 	tracker.samples.between(before.recorded, reading.recorded, before.at, learn)
-	e.inflation.read(span, passed, !e.showsWaits || e.contention.waitsElsewhere())
+	e.inflation.read(span.ns, span.passedNS, !e.showsWaits || e.contention.waitsElsewhere())
 }
 
-func (e *CapacityEstimator) readCPU(spanNS, passedNS, rifTimeNS uint64, before, reading *capacityReading) {
+// readCPU learns from CPU time, and from requests in flight without the long-running ones.
+func (e *CapacityEstimator) readCPU(span contentionSpan, before, reading *capacityReading) {
 	if !before.cpu.Known || !reading.cpu.Known {
 		return
 	}
@@ -163,18 +162,10 @@ func (e *CapacityEstimator) readCPU(spanNS, passedNS, rifTimeNS uint64, before, 
 	e.showsWaits = earlier.Threads.Known && cpu.Threads.Known
 	var elsewhereNS int64
 	if e.showsWaits {
-		of := contentionSpan{
-			ns:        spanNS,
-			passedNS:  passedNS,
-			busyNS:    min(reading.busyNS-before.busyNS, spanNS),
-			rifTimeNS: e.longRunning.othersTime(rifTimeNS, passedNS),
-			usedNS:    spanBetween(earlier.Threads.Value.Used, cpu.Threads.Value.Used),
-			waitedNS:  spanBetween(earlier.Threads.Value.Waited, cpu.Threads.Value.Waited),
+		if !before.wasIdle() || span.isOfQueries() {
+			e.contention.read(span, ints.Mul(uint64(max(cpu.QuotaPeriod, 0)), quotaPeriods))
 		}
-		if !before.wasIdle() || of.isOfQueries() {
-			e.contention.read(of, ints.Mul(uint64(max(cpu.QuotaPeriod, 0)), quotaPeriods))
-		}
-		elsewhereNS = difference(of.rifTimeNS, of.wantedNS())
+		elsewhereNS = difference(span.rifTimeNS, span.wantedNS())
 	}
 	finished := ints.Sub(reading.finished, before.finished)
 	// CPU time that a server uses on its own before its first query belongs to no query.
@@ -183,15 +174,19 @@ func (e *CapacityEstimator) readCPU(spanNS, passedNS, rifTimeNS uint64, before, 
 	}
 }
 
-// atCPUSince returns the CPU time that threads have used and waited for since an earlier reading; 0
-// if unknown.
-func (r *capacityReading) atCPUSince(before *capacityReading) uint64 {
+// spanSince returns what was measured since an earlier reading, with at most rifMost in flight.
+func (r *capacityReading) spanSince(before *capacityReading, rifMost uint64) contentionSpan {
+	span := contentionSpan{ns: nsSince(r.takenAt, before.at), passedNS: nsSince(r.takenAt, before.takenAt)}
+	span.busyNS = min(r.busyNS-before.busyNS, span.ns)
+	// If a query comes or goes at the very moment of a reading, the time in flight may be off by all
+	// that the clock shows, and in the next reading by as much the other way.
+	span.rifTimeNS = min(r.rifTimeNS-before.rifTimeNS, ints.Mul(rifMost, span.passedNS))
 	earlier, threads := before.cpu.Value.Threads, r.cpu.Value.Threads
-	if !before.cpu.Known || !r.cpu.Known || !earlier.Known || !threads.Known {
-		return 0
+	if earlier.Known && threads.Known {
+		span.usedNS = spanBetween(earlier.Value.Used, threads.Value.Used)
+		span.waitedNS = spanBetween(earlier.Value.Waited, threads.Value.Waited)
 	}
-	used := spanBetween(earlier.Value.Used, threads.Value.Used)
-	return ints.Add(used, spanBetween(earlier.Value.Waited, threads.Value.Waited))
+	return span
 }
 
 // difference returns a − b, or 0 if that does not fit.

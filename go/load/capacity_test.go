@@ -199,16 +199,17 @@ func TestAReadingUnderAQuotaCoversTwoPeriods(t *testing.T) {
 }
 
 func TestTornBusyTimeCountsAsTheWholeSpan(t *testing.T) {
-	reading := func(rifTimeNS, busyNS, usedNS uint64) *capacityReading {
+	reading := func(at policy.Instant, rifTimeNS, busyNS, usedNS uint64) *capacityReading {
 		threads := ThreadTotals{Used: time.Duration(usedNS), Waited: time.Duration(usedNS)}
 		return &capacityReading{
-			rifTimeNS: rifTimeNS, busyNS: busyNS,
+			at: at, takenAt: at, rifTimeNS: rifTimeNS, busyNS: busyNS,
 			cpu: policy.Some(CPUTotals{Threads: policy.Some(threads)}),
 		}
 	}
 	var e CapacityEstimator
 	// A query that begins at the moment of a reading may make busy time step back.
-	e.readCPU(50*msNS, 50*msNS, 500*msNS, reading(0, 5, 0), reading(500*msNS, 4, msNS))
+	before, after := reading(0, 0, 5, 0), reading(policy.Instant(50*msNS), 500*msNS, 4, msNS)
+	e.readCPU(after.spanSince(before, 10), before, after)
 	if e.contention.capacity != policy.Some[uint64](5*oneRIF) {
 		t.Errorf("%+v", e.contention)
 	}

@@ -56,7 +56,7 @@ type contentionSpan struct {
 	busyNS uint64
 	// Requests in flight, integrated over the span.
 	rifTimeNS uint64
-	// CPU time that threads used and waited for.
+	// CPU time that threads used and waited for; 0 if unknown.
 	usedNS, waitedNS uint64
 }
 

@@ -39,13 +39,13 @@ type longRunning struct {
 	count                       uint64
 }
 
-// read takes in a reading: requests in flight, integrated over the time that has passed, and how
-// long those that ended in it had been in flight, each up to longNS. atCPUNS is the time for which
-// they used or wanted a CPU; 0 if unknown.
-func (l *longRunning) read(passedNS, rifTimeNS, endedNS, atCPUNS uint64) {
-	rif := ints.MulDiv(rifTimeNS, oneRIF, passedNS)
-	offCPU := ints.MulDiv(ints.Sub(rifTimeNS, atCPUNS), oneRIF, passedNS)
-	ended := ints.MulDiv(endedNS, oneRIF, passedNS)
+// read takes in a span with all requests, and how long those that ended in it had been in flight,
+// each up to longNS.
+func (l *longRunning) read(all *contentionSpan, endedNS uint64) {
+	passedNS := all.passedNS
+	mean := func(timeNS uint64) uint64 { return ints.MulDiv(timeNS, oneRIF, passedNS) }
+	rif, ended := mean(all.rifTimeNS), mean(endedNS)
+	offCPU := mean(ints.Sub(all.rifTimeNS, all.wantedNS()))
 	l.rif = ints.Towards(l.rif, rif, passedNS, longNS)
 	l.ended = ints.Towards(l.ended, ended, passedNS, longNS)
 	l.sinceNS = ints.Add(l.sinceNS, passedNS)
@@ -62,6 +62,6 @@ func (l *longRunning) read(passedNS, rifTimeNS, endedNS, atCPUNS uint64) {
 func (l *longRunning) whole() uint32 { return uint32(min(l.count/oneRIF, math.MaxUint32)) }
 
 // othersTime returns the requests in flight, integrated over a span, that are not long-running.
-func (l *longRunning) othersTime(rifTimeNS, spanNS uint64) uint64 {
-	return ints.Sub(rifTimeNS, ints.MulDiv(l.count, spanNS, oneRIF))
+func (l *longRunning) othersTime(all *contentionSpan) uint64 {
+	return ints.Sub(all.rifTimeNS, ints.MulDiv(l.count, all.passedNS, oneRIF))
 }

@@ -27,17 +27,21 @@ pub(super) struct Span {
     pub(super) busy_ns: u64,
     /// Requests in flight, integrated over the span.
     pub(super) rif_time_ns: u64,
-    /// CPU time that threads used (`used_ns`) and waited for (`waited_ns`).
+    /// CPU time that threads used (`used_ns`) and waited for (`waited_ns`); 0 if unknown.
     pub(super) used_ns: u64,
     pub(super) waited_ns: u64,
 }
 
 impl Span {
+    /// CPU time that threads used or waited for.
+    pub(super) fn wanted_ns(&self) -> u64 {
+        self.used_ns.saturating_add(self.waited_ns)
+    }
+
     /// Whether at least half of the CPU time that was wanted can belong to queries, if each wanted
     /// one core while it was in flight.
     pub(super) fn is_of_queries(&self) -> bool {
-        let wanted_ns = self.used_ns.saturating_add(self.waited_ns);
-        wanted_ns <= self.rif_time_ns.saturating_mul(2)
+        self.wanted_ns() <= self.rif_time_ns.saturating_mul(2)
     }
 }
 
@@ -72,7 +76,7 @@ impl Contention {
             return;
         }
         let seen = core::mem::take(&mut self.seen);
-        let wanted_ns = seen.used_ns.saturating_add(seen.waited_ns);
+        let wanted_ns = seen.wanted_ns();
         let step = mul_div(seen.ns, FINE, MEMORY_NS).min(STEP_MAX);
         if seen.rif_time_ns > 0 {
             let elsewhere_ns = seen.rif_time_ns.saturating_sub(wanted_ns);

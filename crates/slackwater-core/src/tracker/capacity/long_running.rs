@@ -14,6 +14,7 @@
 //! So no more requests count than were in flight, and not at a CPU, for all of the last seconds.
 //! `[Decision 0009]`
 
+use super::contention::Span;
 use super::{FINE, Fine, ONE_RIF, mul_div, towards};
 use crate::tracker::LONG_NS;
 
@@ -41,13 +42,14 @@ pub(super) struct LongRunning {
 }
 
 impl LongRunning {
-    /// Takes in a reading: requests in flight, integrated over the time that has passed, and how
-    /// long those that ended in it had been in flight, each up to [`LONG_NS`]. `at_cpu_ns` is the
-    /// time for which they used or wanted a CPU; 0 if unknown.
-    pub(super) fn read(&mut self, passed_ns: u64, rif_time_ns: u64, ended_ns: u64, at_cpu_ns: u64) {
-        let rif = mul_div(rif_time_ns, ONE_RIF, passed_ns);
-        let off_cpu = mul_div(rif_time_ns.saturating_sub(at_cpu_ns), ONE_RIF, passed_ns);
-        let ended = mul_div(ended_ns, ONE_RIF, passed_ns);
+    /// Takes in a span with all requests, and how long those that ended in it had been in flight,
+    /// each up to [`LONG_NS`].
+    pub(super) fn read(&mut self, all: &Span, ended_ns: u64) {
+        let passed_ns = all.passed_ns;
+        let mean = |time_ns| mul_div(time_ns, ONE_RIF, passed_ns);
+        let rif = mean(all.rif_time_ns);
+        let off_cpu = mean(all.rif_time_ns.saturating_sub(all.wanted_ns()));
+        let ended = mean(ended_ns);
         self.rif = towards(self.rif, rif, passed_ns, LONG_NS);
         self.ended = towards(self.ended, ended, passed_ns, LONG_NS);
         self.least_ns = self.least_ns.saturating_add(passed_ns);
@@ -75,8 +77,9 @@ impl LongRunning {
     }
 
     /// The requests in flight, integrated over a span, that are not long-running.
-    pub(super) fn others_time(&self, rif_time_ns: u64, span_ns: u64) -> u64 {
-        rif_time_ns.saturating_sub(mul_div(self.count, span_ns, ONE_RIF))
+    pub(super) fn others_time(&self, all: &Span) -> u64 {
+        let time_ns = mul_div(self.count, all.passed_ns, ONE_RIF);
+        all.rif_time_ns.saturating_sub(time_ns)
     }
 }
 
@@ -87,11 +90,21 @@ mod tests {
     const MS: u64 = 1_000_000;
     const STEP_NS: u64 = 50 * MS;
 
+    /// A span in which requests were in flight, and used a CPU, for these times in all.
+    fn span(passed_ns: u64, rif_time_ns: u64, used_ns: u64) -> Span {
+        Span {
+            passed_ns,
+            rif_time_ns,
+            used_ns,
+            ..Span::default()
+        }
+    }
+
     impl LongRunning {
         /// Takes in readings of `rif` in flight, of which requests that ended explain `ended`.
         fn spend(&mut self, ms: u64, rif: u64, ended: u64) {
             for _ in 0..ms * MS / STEP_NS {
-                self.read(STEP_NS, rif * STEP_NS, ended * STEP_NS, 0);
+                self.read(&span(STEP_NS, rif * STEP_NS, 0), ended * STEP_NS);
             }
         }
 
@@ -144,19 +157,19 @@ mod tests {
     #[test]
     fn those_at_a_cpu_do_not_count() {
         let mut found = with(20, 2);
-        found.read(STEP_NS, 20 * STEP_NS, 2 * STEP_NS, 13 * STEP_NS);
+        found.read(&span(STEP_NS, 20 * STEP_NS, 13 * STEP_NS), 2 * STEP_NS);
         assert_eq!(found.rounded(), 7);
-        found.read(STEP_NS, 20 * STEP_NS, 2 * STEP_NS, 21 * STEP_NS);
+        found.read(&span(STEP_NS, 20 * STEP_NS, 21 * STEP_NS), 2 * STEP_NS);
         assert_eq!(found.rounded(), 0);
     }
 
     #[test]
     fn both_means_have_a_time_constant_of_8_seconds() {
         let mut found = with(100, 0);
-        found.read(2_000 * MS, 100 * 2_000 * MS, 96 * 2_000 * MS, 0);
+        found.read(&span(2_000 * MS, 100 * 2_000 * MS, 0), 96 * 2_000 * MS);
         // A quarter of 96 ended in the mean, so 7/12 of the other 76 count.
         assert_eq!(found.rounded(), 44);
-        found.read(100_000 * MS, 16 * 100_000 * MS, 2 * 100_000 * MS, 0);
+        found.read(&span(100_000 * MS, 16 * 100_000 * MS, 0), 2 * 100_000 * MS);
         assert_eq!(found.rounded(), 14, "at most all of the way");
     }
 
@@ -164,19 +177,19 @@ mod tests {
     fn the_others_of_a_span_are_without_them() {
         let found = with(44, 10);
         assert_eq!(found.whole(), 23, "23.8, rounded down");
-        let others_ns = found.others_time(42 * 1_000 * MS, 1_000 * MS);
+        let others_ns = found.others_time(&span(1_000 * MS, 42 * 1_000 * MS, 0));
         assert!(others_ns.abs_diff(18_200 * MS) < 10 * MS, "{others_ns}");
-        assert_eq!(found.others_time(23 * 1_000 * MS, 1_000 * MS), 0);
+        assert_eq!(found.others_time(&span(1_000 * MS, 23 * 1_000 * MS, 0)), 0);
     }
 
     #[test]
     fn a_reading_of_no_time_or_of_all_times_does_no_harm() {
         let mut found = LongRunning::default();
         for ns in [0, 1, u64::MAX] {
-            found.read(ns, u64::MAX, u64::MAX, ns);
-            found.read(ns, u64::MAX, 0, u64::MAX);
-            found.read(u64::MAX, ns, ns, 0);
+            found.read(&span(ns, u64::MAX, ns), u64::MAX);
+            found.read(&span(ns, u64::MAX, u64::MAX), 0);
+            found.read(&span(u64::MAX, ns, 0), ns);
         }
-        assert_eq!(found.others_time(0, u64::MAX), 0);
+        assert_eq!(found.others_time(&span(u64::MAX, 0, 0)), 0);
     }
 }

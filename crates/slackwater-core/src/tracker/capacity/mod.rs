@@ -125,11 +125,23 @@ struct Reading {
 }
 
 impl Reading {
-    /// The CPU time that threads have used and waited for since an earlier reading.
-    fn at_cpu_since(&self, before: &Self) -> Option<u64> {
-        let (earlier, threads) = before.cpu?.threads.zip(self.cpu?.threads)?;
-        let waited_ns = since(earlier.waited, threads.waited);
-        Some(since(earlier.used, threads.used).saturating_add(waited_ns))
+    /// What was measured since an earlier reading, with at most `rif_most` in flight.
+    fn span_since(&self, before: &Self, rif_most: u64) -> Span {
+        let threads = |it: &Self| it.cpu.and_then(|cpu| cpu.threads);
+        let (earlier, threads) = threads(before).zip(threads(self)).unwrap_or_default();
+        let ns = self.taken_at.ns_since(before.at);
+        let passed_ns = self.taken_at.ns_since(before.taken_at);
+        // If a query comes or goes at the very moment of a reading, the time in flight may be off
+        // by all that the clock shows, and in the next reading by as much the other way.
+        let rif_time_ns = self.rif_time_ns.wrapping_sub(before.rif_time_ns);
+        Span {
+            ns,
+            passed_ns,
+            busy_ns: self.busy_ns.wrapping_sub(before.busy_ns).min(ns),
+            rif_time_ns: rif_time_ns.min(rif_most.saturating_mul(passed_ns)),
+            used_ns: since(earlier.used, threads.used),
+            waited_ns: since(earlier.waited, threads.waited),
+        }
     }
 }
 
@@ -160,23 +172,22 @@ impl CapacityEstimator {
         let Some(before) = self.last.replace(reading) else {
             return;
         };
-        let (span_ns, passed_ns) = (now.ns_since(before.at), now.ns_since(before.taken_at));
         let ended = reading.recorded.wrapping_sub(before.recorded);
         self.ended = self.ended.saturating_add(ended as u64);
-        // If a query comes or goes at the very moment of a reading, the time in flight may be off
-        // by all that the clock shows, and in the next reading by as much the other way.
         let rif_most = u64::from(tracker.rif().count())
             .saturating_add(finished.saturating_sub(before.finished));
-        let rif_time_ns = (reading.rif_time_ns.wrapping_sub(before.rif_time_ns))
-            .min(rif_most.saturating_mul(passed_ns));
-        let at_cpu_ns = reading.at_cpu_since(&before);
+        let all = reading.span_since(&before, rif_most);
         let ended_ns = reading.ended_ns.wrapping_sub(before.ended_ns);
-        (self.long_running).read(passed_ns, rif_time_ns, ended_ns, at_cpu_ns.unwrap_or(0));
-        self.read_cpu(span_ns, passed_ns, rif_time_ns, &before, &reading);
+        self.long_running.read(&all, ended_ns);
+        let span = Span {
+            rif_time_ns: self.long_running.others_time(&all),
+            ..all
+        };
+        self.read_cpu(span, &before, &reading);
         let may_wait = !self.tells_waits || self.contention.waits_elsewhere();
         let long_running = self.long_running.whole();
         self.inflation
-            .read(span_ns, passed_ns, may_wait, |inflation| {
+            .read(span.ns, span.passed_ns, may_wait, |inflation| {
                 let learn = |others: u32, latency_ns| {
                     inflation.learn(others.saturating_sub(long_running), latency_ns);
                 };
@@ -185,47 +196,30 @@ impl CapacityEstimator {
             });
     }
 
-    fn read_cpu(
-        &mut self,
-        span_ns: u64,
-        passed_ns: u64,
-        rif_time_ns: u64,
-        before: &Reading,
-        reading: &Reading,
-    ) {
+    /// Learns from CPU time, and from requests in flight without the long-running ones.
+    fn read_cpu(&mut self, span: Span, before: &Reading, reading: &Reading) {
         let Some((earlier, cpu)) = before.cpu.zip(reading.cpu) else {
             return;
         };
         self.limit_millicores = cpu.limit_millicores;
-        let threads = earlier.threads.zip(cpu.threads).map(|(earlier, threads)| {
-            let busy_ns = reading.busy_ns.wrapping_sub(before.busy_ns);
-            Span {
-                ns: span_ns,
-                passed_ns,
-                busy_ns: busy_ns.min(span_ns),
-                rif_time_ns: self.long_running.others_time(rif_time_ns, passed_ns),
-                used_ns: since(earlier.used, threads.used),
-                waited_ns: since(earlier.waited, threads.waited),
-            }
-        });
-        if let Some(span) = threads
-            && (!before.was_idle() || span.is_of_queries())
-        {
-            let period_ns = cpu.quota_period.map_or(0, crate::time::span_ns);
+        self.tells_waits = earlier.threads.is_some() && cpu.threads.is_some();
+        if self.tells_waits && (!before.was_idle() || span.is_of_queries()) {
+            let period_ns = cpu.quota_period.map_or(0, span_ns);
             self.contention
                 .read(span, period_ns.saturating_mul(QUOTA_PERIODS.into()));
         }
-        let elsewhere_ns = threads.map_or(0, |it| {
-            let at_cpu_ns = it.used_ns.saturating_add(it.waited_ns);
-            i64::try_from(i128::from(it.rif_time_ns) - i128::from(at_cpu_ns)).unwrap_or(0)
-        });
+        let elsewhere_ns = if self.tells_waits {
+            let elsewhere_ns = i128::from(span.rif_time_ns) - i128::from(span.wanted_ns());
+            i64::try_from(elsewhere_ns).unwrap_or(0)
+        } else {
+            0
+        };
         let used_ns = since(earlier.used, cpu.used);
         let finished = reading.finished.saturating_sub(before.finished);
         // CPU time that a server uses on its own before its first query belongs to no query.
         if finished > 0 || reading.busy_ns != before.busy_ns {
             self.cost.read(used_ns, elsewhere_ns, finished);
         }
-        self.tells_waits = threads.is_some();
     }
 
     /// Fills in the report's capacity and cost. Unknown values stay absent. If the CPU time of

@@ -246,9 +246,9 @@ fn queries_that_end_within_one_tick_of_the_clock_have_a_cost() {
 
 #[test]
 fn torn_busy_time_counts_as_the_whole_span() {
-    let reading = |rif_time_ns, busy_ns, used_ns| Reading {
-        at: Instant::EPOCH,
-        taken_at: Instant::EPOCH,
+    let reading = |at_ns, rif_time_ns, busy_ns, used_ns| Reading {
+        at: Instant::from_nanos(at_ns),
+        taken_at: Instant::from_nanos(at_ns),
         rif_time_ns,
         ended_ns: 0,
         busy_ns,
@@ -264,8 +264,8 @@ fn torn_busy_time_counts_as_the_whole_span() {
     };
     let mut estimator = CapacityEstimator::default();
     // A query that begins at the moment of a reading may make busy time step back.
-    let (before, after) = (reading(0, 5, 0), reading(500 * MS, 4, MS));
-    estimator.read_cpu(50 * MS, 50 * MS, 500 * MS, &before, &after);
+    let (before, after) = (reading(0, 0, 5, 0), reading(50 * MS, 500 * MS, 4, MS));
+    estimator.read_cpu(after.span_since(&before, 10), &before, &after);
     assert_eq!(estimator.contention.capacity(), Some(5 * ONE_RIF));
 }
 
@@ -288,21 +288,15 @@ fn latencies_from_before_the_last_reading_are_left_out() {
     assert_eq!(known_after(900), None);
 }
 
-/// Such replicas with forty streams, which use no CPU.
-fn with_streams(tells_waits: bool) -> (Replica, Vec<Arrival>) {
-    let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
-    replica.tells_waits = tells_waits;
-    let streams = (0..40).map(|_| replica.tracker.arrive(replica.now()));
-    let streams: Vec<_> = streams.collect();
-    replica.carry(1, 30 * SECOND);
-    replica.carry(8, 2 * SECOND);
-    (replica, streams)
-}
-
 #[test]
 fn streams_are_added_to_what_is_carried_of_other_requests() {
     for tells_waits in [true, false] {
-        let (mut replica, streams) = with_streams(tells_waits);
+        let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+        replica.tells_waits = tells_waits;
+        let streams = (0..40).map(|_| replica.tracker.arrive(replica.now()));
+        let streams: Vec<_> = streams.collect();
+        replica.carry(1, 30 * SECOND);
+        replica.carry(8, 2 * SECOND);
         replica.capacity_is(44_000);
         replica.cost_is(10 * MS);
         for stream in streams {
