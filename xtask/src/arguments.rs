@@ -1,6 +1,7 @@
 //! Helpers for the arguments of subcommands.
 
 use core::ops::RangeInclusive;
+use std::path::PathBuf;
 
 /// Parses the number after an option, and checks its range. A range up to `u64::MAX` is described
 /// without an upper end.
@@ -20,4 +21,10 @@ pub(crate) fn number(
             };
             format!("{option}: found {found}, expected a number {expected}")
         })
+}
+
+/// Reads the path after an option, of a file or of a folder.
+pub(crate) fn path(option: &str, value: Option<&str>) -> Result<PathBuf, String> {
+    let path = value.map(PathBuf::from);
+    path.ok_or_else(|| format!("{option}: expected a path"))
 }

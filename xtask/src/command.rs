@@ -1,4 +1,4 @@
-//! Runs other programs, and builds our own command with cargo.
+//! Finds and runs other programs, and builds our own command with cargo.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,15 @@ use std::process::{Command, Stdio};
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The path of a program, in a folder of `PATH` or else in one of the other folders.
+pub(crate) fn installed(name: &str, also: &[impl AsRef<Path>]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let also = also.iter().map(|folder| folder.as_ref().to_path_buf());
+    let folders = std::env::split_paths(&path).chain(also);
+    let mut files = folders.map(|folder| folder.join(name));
+    files.find(|file| file.is_file())
 }
 
 /// Builds the command with a profile, and returns its path.

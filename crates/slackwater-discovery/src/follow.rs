@@ -228,8 +228,8 @@ struct Follower {
 impl Follower {
     async fn run(mut self, mut source: impl Source) {
         loop {
-            let told = self.next_result(&mut source).await;
-            match told {
+            let result = self.next_result(&mut source).await;
+            match result {
                 Ok(fleet) => {
                     let verdict = self.guard.offer(Instant::now(), fleet);
                     self.act_on(verdict);
@@ -255,7 +255,7 @@ impl Follower {
                 return next.await;
             };
             tokio::select! {
-                told = &mut next => return told,
+                result = &mut next => return result,
                 () = tokio::time::sleep_until(deadline) => {
                     let verdict = self.guard.poll(Instant::now());
                     if let Some(verdict) = verdict {
@@ -360,7 +360,7 @@ fn names(mut all: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Told, fleet, holding};
+    use crate::testing::{FromChannel, fleet, holding};
     use core::time::Duration;
     use slackwater_core::Quantile;
     use tokio::sync::mpsc;
@@ -368,12 +368,12 @@ mod tests {
     type Say = mpsc::UnboundedSender<Result<Fleet, String>>;
 
     fn followed(settings: GuardSettings) -> (Say, Discovery) {
-        let (say, told) = mpsc::unbounded_channel();
+        let (say, channel) = mpsc::unbounded_channel();
         let rules = Rules {
             guard: settings,
             subset: Subset::random(0, 0),
         };
-        let discovery = Discovery::follow("web", Told(told), rules, None, holding(&[1]));
+        let discovery = Discovery::follow("web", FromChannel(channel), rules, None, holding(&[1]));
         (say, discovery)
     }
 
@@ -387,8 +387,8 @@ mod tests {
         let (say, discovery) = followed(GuardSettings::default());
         let mut fleets = discovery.fleets().subscribe();
         assert_eq!(fleets.borrow().len(), 1);
-        for told in [&[1_u8][..], &[1, 2], &[2, 1], &[2, 1, 1]] {
-            say.send(Ok(fleet(told))).expect("heard");
+        for numbers in [&[1_u8][..], &[1, 2], &[2, 1], &[2, 1, 1]] {
+            say.send(Ok(fleet(numbers))).expect("heard");
         }
         discovery.spoken().await;
         say.send(Err("enough".to_owned())).expect("heard");
@@ -409,7 +409,10 @@ mod tests {
         discovery.spoken().await;
         let state = discovery.state();
         assert_eq!(state.failure.as_deref(), Some("no answer"));
-        assert_eq!((state.source.as_str(), state.answered_at), ("told", None));
+        assert_eq!(
+            (state.source.as_str(), state.answered_at),
+            ("channel", None)
+        );
         say.send(Ok(fleet(&[]))).expect("heard");
         until(&discovery, |state| state.failures == 2).await;
         let failure = discovery.state().failure.expect("an empty list");
@@ -475,7 +478,7 @@ mod tests {
             keep_share: Quantile::from_millionths(500_000).expect("a share"),
             ..GuardSettings::default()
         };
-        let (say, told) = mpsc::unbounded_channel();
+        let (say, channel) = mpsc::unbounded_channel();
         let subset = Subset::random(2, 1);
         let rules = Rules {
             guard: settings,
@@ -483,7 +486,7 @@ mod tests {
         };
         let all: Vec<u8> = (1..=20).collect();
         let first = Some(Arc::new(fleet(&all)));
-        let discovery = Discovery::follow("web", Told(told), rules, first, holding(&[]));
+        let discovery = Discovery::follow("web", FromChannel(channel), rules, first, holding(&[]));
         let used = discovery.fleet();
         assert_eq!((used.len(), discovery.state().listed), (2, 20));
         let last_byte = |replica: &ReplicaConfig| match replica.address.ip() {
@@ -507,7 +510,7 @@ mod tests {
         let (say, before) = followed(GuardSettings::default());
         say.send(Ok(fleet(&all))).expect("heard");
         until(&before, |state| state.answered_at.is_some()).await;
-        let (say, told) = mpsc::unbounded_channel();
+        let (say, channel) = mpsc::unbounded_channel();
         let rules = Rules {
             guard: GuardSettings {
                 keep_share: Quantile::from_millionths(500_000).expect("a share"),
@@ -516,7 +519,13 @@ mod tests {
             subset: Subset::random(2, 1),
         };
         let fleets = before.fleets().clone();
-        let after = Discovery::follow("web", Told(told), rules, Some(before.list()), fleets);
+        let after = Discovery::follow(
+            "web",
+            FromChannel(channel),
+            rules,
+            Some(before.list()),
+            fleets,
+        );
         assert_eq!((after.fleet().len(), after.state().listed), (2, 20));
         let part = Fleet::new(after.fleet().replicas().iter().cloned());
         say.send(Ok(part)).expect("heard");

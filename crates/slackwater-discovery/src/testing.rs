@@ -57,17 +57,17 @@ pub fn holding(numbers: &[u8]) -> watch::Sender<Arc<Fleet>> {
 
 /// A source that reports what the test sends it.
 #[derive(Debug)]
-pub struct Told(pub mpsc::UnboundedReceiver<Result<Fleet, String>>);
+pub struct FromChannel(pub mpsc::UnboundedReceiver<Result<Fleet, String>>);
 
-impl Source for Told {
+impl Source for FromChannel {
     fn name(&self) -> String {
-        "told".to_owned()
+        "channel".to_owned()
     }
 
     fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>> {
         async {
             match self.0.recv().await {
-                Some(told) => told,
+                Some(list) => list,
                 None => core::future::pending().await,
             }
         }

@@ -39,38 +39,38 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     let route = record.path_of_route.as_deref();
     let status = record.status.map(|status| status.as_u16());
     let failure = failure(record);
-    let mut said = Attributes::default();
-    method(&mut said, &record.method);
-    said.text("url.path", record.described().path());
-    said.text("url.scheme", traced.scheme());
-    said.optional("http.route", route);
+    let mut attributes = Attributes::default();
+    method(&mut attributes, &record.method);
+    attributes.text("url.path", record.described().path());
+    attributes.text("url.scheme", traced.scheme());
+    attributes.optional("http.route", route);
     if let Some(host) = record.described().host() {
-        server(&mut said, host);
+        server(&mut attributes, host);
     }
-    said.text("client.address", record.client.to_string());
-    said.text("network.protocol.name", "http");
-    said.text("network.protocol.version", version(record.version));
-    said.optional("user_agent.original", record.described().user_agent());
+    attributes.text("client.address", record.client.to_string());
+    attributes.text("network.protocol.name", "http");
+    attributes.text("network.protocol.version", version(record.version));
+    attributes.optional("user_agent.original", record.described().user_agent());
     if let Some(status) = status {
-        said.number("http.response.status_code", status.into());
+        attributes.number("http.response.status_code", status.into());
     }
-    grpc_ended(&mut said, record.grpc_status);
+    grpc_ended(&mut attributes, record.grpc_status);
     let uploaded = record.upload.as_ref().map_or(0, |upload| upload.bytes());
-    said.number("http.request.body.size", uploaded);
-    said.number("http.response.body.size", record.bytes_out);
-    said.optional("error.type", failure.as_deref());
-    said.text("slackwater.request_id", record.id().as_bytes());
-    said.text("slackwater.listener", record.listener());
-    said.optional("slackwater.service", record.service.as_deref());
-    said.optional("slackwater.replica", record.replica.as_deref());
-    said.number("slackwater.attempts", record.attempts.into());
-    said.text("slackwater.end", record.ended().as_str());
+    attributes.number("http.request.body.size", uploaded);
+    attributes.number("http.response.body.size", record.bytes_out);
+    attributes.optional("error.type", failure.as_deref());
+    attributes.text("slackwater.request_id", record.id().as_bytes());
+    attributes.text("slackwater.listener", record.listener());
+    attributes.optional("slackwater.service", record.service.as_deref());
+    attributes.optional("slackwater.replica", record.replica.as_deref());
+    attributes.number("slackwater.attempts", record.attempts.into());
+    attributes.text("slackwater.end", record.ended().as_str());
     let name = name(&record.method);
     Span {
         name: route.map_or_else(|| name.to_owned(), |route| format!("{name} {route}")),
         start_time_unix_nano: unix_nanos(record.at),
         end_time_unix_nano: unix_nanos(record.at + record.total()),
-        attributes: said.0,
+        attributes: attributes.0,
         events: server_events(record),
         status: failure.is_some().then(error),
         ..traced.server_span()
@@ -102,9 +102,9 @@ fn server_events(record: &RequestRecord) -> Vec<Event> {
         .map(|first| first.sent)
         .filter(|sent| *sent >= QUEUED_MIN)
     {
-        let mut said = Attributes::default();
-        said.micros("slackwater.queue_us", sent);
-        events.push(event(record, Duration::ZERO, "queued", said));
+        let mut attributes = Attributes::default();
+        attributes.micros("slackwater.queue_us", sent);
+        events.push(event(record, Duration::ZERO, "queued", attributes));
     }
     for (place, attempt) in record.attempt_records.iter().enumerate() {
         let name = match attempt.kind {
@@ -114,10 +114,10 @@ fn server_events(record: &RequestRecord) -> Vec<Event> {
             AttemptKind::Tie => "tied",
             AttemptKind::Trial => "tried_out",
         };
-        let mut said = Attributes::default();
-        said.number("slackwater.attempt.number", number(place));
-        said.text("slackwater.replica", &*attempt.replica);
-        events.push(event(record, attempt.sent, name, said));
+        let mut attributes = Attributes::default();
+        attributes.number("slackwater.attempt.number", number(place));
+        attributes.text("slackwater.replica", &*attempt.replica);
+        events.push(event(record, attempt.sent, name, attributes));
     }
     if let Some(head) = record.first_byte {
         events.push(event(record, head, "first_byte", Attributes::default()));
@@ -129,9 +129,9 @@ fn server_events(record: &RequestRecord) -> Vec<Event> {
         } else {
             "gave_up"
         };
-        let mut said = Attributes::default();
-        said.text("error.type", error);
-        events.push(event(record, record.total(), name, said));
+        let mut attributes = Attributes::default();
+        attributes.text("error.type", error);
+        events.push(event(record, record.total(), name, attributes));
     }
     events
 }
@@ -141,15 +141,15 @@ fn attempt_span(record: &RequestRecord, place: usize, address: &str, own: Span) 
     let end = attempt.end.as_ref();
     let outcome = end.map(|end| end.outcome);
     let status = attempt.status.map(|status| status.as_u16());
-    let mut said = Attributes::default();
-    method(&mut said, &record.method);
-    server(&mut said, address.as_bytes());
+    let mut attributes = Attributes::default();
+    method(&mut attributes, &record.method);
+    server(&mut attributes, address.as_bytes());
     if let Some(status) = status {
-        said.number("http.response.status_code", status.into());
+        attributes.number("http.response.status_code", status.into());
     }
-    grpc_ended(&mut said, attempt.grpc_status);
+    grpc_ended(&mut attributes, attempt.grpc_status);
     if place > 0 && attempt.kind == AttemptKind::Retry {
-        said.number("http.request.resend_count", number(place) - 1);
+        attributes.number("http.request.resend_count", number(place) - 1);
     }
     let is_refusal = status.is_some_and(|status| status >= 400);
     let failure = outcome.filter(|outcome| outcome.is_failure() || *outcome == Outcome::PushedBack);
@@ -158,27 +158,27 @@ fn attempt_span(record: &RequestRecord, place: usize, address: &str, own: Span) 
         (_, Some(status)) if !status.is_ok() => Some(grpc_name(status).into_owned()),
         _ => failure.map(|outcome| outcome.as_str().to_owned()),
     };
-    said.optional("error.type", failure.as_deref());
-    said.optional("slackwater.service", record.service.as_deref());
-    said.text("slackwater.replica", &*attempt.replica);
-    said.number("slackwater.attempt.number", number(place));
-    said.text("slackwater.attempt.kind", attempt.kind.as_str());
-    said.boolean("slackwater.attempt.answered", record.is_answered_by(place));
-    said.optional("slackwater.attempt.outcome", outcome.map(Outcome::as_str));
-    said.optional(
+    attributes.optional("error.type", failure.as_deref());
+    attributes.optional("slackwater.service", record.service.as_deref());
+    attributes.text("slackwater.replica", &*attempt.replica);
+    attributes.number("slackwater.attempt.number", number(place));
+    attributes.text("slackwater.attempt.kind", attempt.kind.as_str());
+    attributes.boolean("slackwater.attempt.answered", record.is_answered_by(place));
+    attributes.optional("slackwater.attempt.outcome", outcome.map(Outcome::as_str));
+    attributes.optional(
         "slackwater.attempt.cause",
         end.and_then(|end| end.cause.as_deref()),
     );
     if let Some(took) = attempt.connect {
-        said.micros("slackwater.attempt.connect_us", took);
+        attributes.micros("slackwater.attempt.connect_us", took);
     }
-    pick(&mut said, record, attempt);
+    pick(&mut attributes, record, attempt);
     let mut events = Vec::new();
     if !attempt.pick.probing.is_zero() {
-        let mut said = Attributes::default();
-        said.micros("slackwater.probing_us", attempt.pick.probing);
+        let mut attributes = Attributes::default();
+        attributes.micros("slackwater.probing_us", attempt.pick.probing);
         let began = attempt.sent.saturating_sub(attempt.pick.probing);
-        events.push(event(record, began, "probe_round", said));
+        events.push(event(record, began, "probe_round", attributes));
     }
     if let Some(head) = attempt.head {
         events.push(event(record, head, "first_byte", Attributes::default()));
@@ -188,7 +188,7 @@ fn attempt_span(record: &RequestRecord, place: usize, address: &str, own: Span) 
         name: name(&record.method).to_owned(),
         start_time_unix_nano: unix_nanos(record.at + attempt.sent),
         end_time_unix_nano: unix_nanos(record.at + ended.max(attempt.sent)),
-        attributes: said.0,
+        attributes: attributes.0,
         events,
         status: failure.is_some().then(error),
         ..own
@@ -196,40 +196,40 @@ fn attempt_span(record: &RequestRecord, place: usize, address: &str, own: Span) 
 }
 
 /// Adds why the replica was picked, and its report.
-fn pick(said: &mut Attributes, record: &RequestRecord, attempt: &AttemptRecord) {
+fn pick(attributes: &mut Attributes, record: &RequestRecord, attempt: &AttemptRecord) {
     let pick = &attempt.pick;
     if let Some(due_after) = attempt.due_after {
-        said.micros("slackwater.attempt.due_after_us", due_after);
+        attributes.micros("slackwater.attempt.due_after_us", due_after);
     }
     let explained = attempt.explanation.as_deref();
     let explained = explained.and_then(Explanation::runner_up);
     let runner_up = explained.or(pick.runner_up).zip(record.directory.as_ref());
     let runner_up = runner_up.and_then(|(replica, directory)| directory.name(replica));
-    said.optional("slackwater.pick.runner_up", runner_up.as_deref());
-    said.text("slackwater.pick.reason", pick.reason.as_str());
-    said.number("slackwater.pick.candidates", pick.candidates.into());
+    attributes.optional("slackwater.pick.runner_up", runner_up.as_deref());
+    attributes.text("slackwater.pick.reason", pick.reason.as_str());
+    attributes.number("slackwater.pick.candidates", pick.candidates.into());
     if let Some(limit) = pick.rif_limit {
-        said.number("slackwater.pick.rif_limit", limit.count().into());
+        attributes.number("slackwater.pick.rif_limit", limit.count().into());
     }
     let Some(report) = &pick.chosen else {
         return;
     };
-    said.number("slackwater.report.rif", report.rif.count().into());
+    attributes.number("slackwater.report.rif", report.rif.count().into());
     if let Some(latency) = report.latency {
-        said.micros("slackwater.report.latency_us", latency);
+        attributes.micros("slackwater.report.latency_us", latency);
     }
-    said.micros("slackwater.report.age_us", report.age);
-    said.boolean("slackwater.report.hot", report.hot);
+    attributes.micros("slackwater.report.age_us", report.age);
+    attributes.boolean("slackwater.report.hot", report.hot);
     if report.uses_left != u32::MAX {
-        said.number("slackwater.report.uses_left", report.uses_left.into());
+        attributes.number("slackwater.report.uses_left", report.uses_left.into());
     }
-    said.boolean("slackwater.report.local", report.local);
+    attributes.boolean("slackwater.report.local", report.local);
 }
 
 /// Adds the status of a gRPC call by its name.
-fn grpc_ended(said: &mut Attributes, status: Option<GrpcStatus>) {
+fn grpc_ended(attributes: &mut Attributes, status: Option<GrpcStatus>) {
     if let Some(status) = status {
-        said.text("rpc.response.status_code", &*grpc_name(status));
+        attributes.text("rpc.response.status_code", &*grpc_name(status));
     }
 }
 
@@ -249,11 +249,11 @@ const fn error() -> Status {
     }
 }
 
-fn event(record: &RequestRecord, after: Duration, name: &str, said: Attributes) -> Event {
+fn event(record: &RequestRecord, after: Duration, name: &str, attributes: Attributes) -> Event {
     Event {
         time_unix_nano: unix_nanos(record.at + after),
         name: name.to_owned(),
-        attributes: said.0,
+        attributes: attributes.0,
     }
 }
 
@@ -273,12 +273,12 @@ fn is_known(method: &Method) -> bool {
     known.contains(method)
 }
 
-fn method(said: &mut Attributes, method: &Method) {
+fn method(attributes: &mut Attributes, method: &Method) {
     if is_known(method) {
-        said.text("http.request.method", method.as_str());
+        attributes.text("http.request.method", method.as_str());
     } else {
-        said.text("http.request.method", "_OTHER");
-        said.text("http.request.method_original", method.as_str());
+        attributes.text("http.request.method", "_OTHER");
+        attributes.text("http.request.method_original", method.as_str());
     }
 }
 
@@ -299,7 +299,7 @@ const fn version(version: Version) -> &'static str {
 }
 
 /// Adds the server of a request: a host with an optional port, or the path of a Unix socket.
-fn server(said: &mut Attributes, written: &[u8]) {
+fn server(attributes: &mut Attributes, written: &[u8]) {
     let colon = memchr::memrchr(b':', written).filter(|at| {
         let port = &written[at + 1..];
         !port.is_empty() && port.iter().all(u8::is_ascii_digit)
@@ -310,9 +310,9 @@ fn server(said: &mut Attributes, written: &[u8]) {
         .strip_prefix(b"[")
         .and_then(|host| host.strip_suffix(b"]"))
         .unwrap_or(host);
-    said.text("server.address", host);
+    attributes.text("server.address", host);
     if let Some(port) = port {
-        said.number("server.port", port);
+        attributes.number("server.port", port);
     }
 }
 
@@ -344,19 +344,19 @@ mod tests {
             let is_name = |byte: u8| byte.is_ascii_lowercase() || b"._".contains(&byte);
             spaces.into_iter().any(begins) && word.bytes().all(is_name)
         };
-        let said: BTreeSet<_> = code.split('"').filter(is_attribute).collect();
+        let attributes: BTreeSet<_> = code.split('"').filter(is_attribute).collect();
         let page = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/reference/tracing.md"
         );
         let page = std::fs::read_to_string(page).expect("the page");
         let rows = page.lines().filter(|line| line.starts_with('|'));
-        let told: BTreeSet<_> = rows
+        let listed: BTreeSet<_> = rows
             .flat_map(|row| row.split('`'))
             .filter(is_attribute)
             .collect();
-        assert!(said.len() > 30, "{said:?}");
-        assert_eq!(said, told);
+        assert!(attributes.len() > 30, "{attributes:?}");
+        assert_eq!(attributes, listed);
         for event in [
             "queued",
             "retried",
@@ -383,25 +383,25 @@ mod tests {
             ("unix:/run/app.sock", "unix:/run/app.sock", None),
             ("host:", "host:", None),
         ] {
-            let (mut said, mut expected) = (Attributes::default(), Attributes::default());
-            server(&mut said, written.as_bytes());
+            let (mut attributes, mut expected) = (Attributes::default(), Attributes::default());
+            server(&mut attributes, written.as_bytes());
             expected.text("server.address", address);
             if let Some(port) = port {
                 expected.number("server.port", port);
             }
-            assert_eq!(said.0, expected.0, "{written}");
+            assert_eq!(attributes.0, expected.0, "{written}");
         }
     }
 
     #[test]
     fn unknown_methods_share_one_name() {
-        let mut said = Attributes::default();
+        let mut attributes = Attributes::default();
         let strange = Method::from_bytes(b"BREW").expect("a method");
-        method(&mut said, &strange);
+        method(&mut attributes, &strange);
         let mut expected = Attributes::default();
         expected.text("http.request.method", "_OTHER");
         expected.text("http.request.method_original", "BREW");
-        assert_eq!(said.0, expected.0);
+        assert_eq!(attributes.0, expected.0);
         assert_eq!((name(&strange), name(&Method::PATCH)), ("HTTP", "PATCH"));
     }
 }

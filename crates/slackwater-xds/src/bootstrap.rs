@@ -8,9 +8,6 @@ use crate::node::{Locality, Node};
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// The largest file that is read, in bytes.
-pub const BOOTSTRAP_BYTES_MAX: u64 = 1 << 20;
-
 /// What the file says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bootstrap {

@@ -4,7 +4,7 @@ use super::cases::{Case, Trouble};
 use super::contenders::{self, Contender, Kind, Setup};
 use super::measure::Found;
 use super::options::Options;
-use super::tools::Tools;
+use super::tools;
 use crate::loopback::pair::{self, Pair};
 use crate::loopback::ports::FreePorts;
 use crate::loopback::processes::{Process, Processes, wait_for};
@@ -39,7 +39,6 @@ pub(super) struct Programs<'a> {
     pub(super) processes: &'a Processes,
     pub(super) slackwater: &'a Path,
     pub(super) keyed: &'a Path,
-    pub(super) tools: &'a Tools,
 }
 
 /// What has to be done before the measurement.
@@ -173,7 +172,6 @@ impl<'a> Lane<'a> {
         let Programs {
             processes,
             slackwater,
-            tools,
             ..
         } = self.programs;
         let (file, text) = match self.contender.kind {
@@ -192,19 +190,19 @@ impl<'a> Lane<'a> {
                 return serve::start(processes, slackwater, &file, (admin, START_MAX));
             }
             Kind::Envoy(_) => {
-                let mut command = Command::new(tools.get("envoy")?);
+                let mut command = Command::new(tools::get("envoy")?);
                 command.arg("-c").arg(&file);
                 command.args(["--concurrency", "1", "--disable-hot-restart"]);
                 command.args(["--log-level", "error"]);
                 command
             }
             Kind::Haproxy => {
-                let mut command = Command::new(tools.get("haproxy")?);
+                let mut command = Command::new(tools::get("haproxy")?);
                 command.arg("-db").arg("-f").arg(&file);
                 command
             }
             Kind::Nginx => {
-                let mut command = Command::new(tools.get("nginx")?);
+                let mut command = Command::new(tools::get("nginx")?);
                 command.arg("-p").arg(&folder).arg("-c").arg(&file);
                 command.arg("-e").arg(folder.join("error.log"));
                 command

@@ -29,7 +29,6 @@ use page::Report;
 use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
-use tools::Tools;
 
 /// Runs every selected case.
 ///
@@ -48,8 +47,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         Some(file) => file.clone(),
         None => build("slackwater-keyed", profile, &[])?,
     };
-    let tools = Tools::find();
-    let (contenders, missing) = tools.present(&options.contenders);
+    let (contenders, missing) = tools::present(&options.contenders);
     for missing in &missing {
         say(&format!("skipped: {missing}"));
     }
@@ -60,10 +58,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         processes: &processes,
         slackwater: &slackwater,
         keyed: &keyed,
-        tools: &tools,
     };
 
-    let mut report = Report::new(arguments, &options, tools.versions(), missing);
+    let mut report = Report::new(arguments, &options, tools::versions(), missing);
     for round in 1..=options.rounds {
         for case in &options.cases {
             // In another order each round, so that no contender always has the same neighbour.

@@ -1,6 +1,6 @@
 //! The arguments of `cargo xtask chaos`.
 
-use crate::arguments::number;
+use crate::arguments::{number, path};
 use core::time::Duration;
 use std::path::PathBuf;
 
@@ -47,10 +47,7 @@ impl Options {
                 }
                 "--seconds" => options.seconds = number(argument, rest.next(), 20..=86_400)?,
                 "--rate" => options.rate = number(argument, rest.next(), 10..=10_000)?,
-                "--report" => {
-                    let file = rest.next().ok_or("--report: expected a file")?;
-                    options.report = Some(file.into());
-                }
+                "--report" => options.report = Some(path(argument, rest.next())?),
                 _ => {
                     return Err(format!(
                         "{argument:?} is not an option of chaos; expected --short, --keep, --seconds N, --rate N or \
@@ -85,7 +82,7 @@ mod tests {
                 &["--seconds", "19"][..],
                 "found 19, expected a number from 20",
             ),
-            (&["--report"], "expected a file"),
+            (&["--report"], "expected a path"),
             (&["--shorter"], "\"--shorter\" is not an option"),
         ] {
             let message = Options::parse(arguments).unwrap_err();

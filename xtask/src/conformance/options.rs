@@ -1,5 +1,6 @@
 //! The arguments of `cargo xtask conformance`.
 
+use crate::arguments::path;
 use std::path::PathBuf;
 
 /// The options.
@@ -18,14 +19,10 @@ impl Options {
         let mut options = Self::default();
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
-            let mut file = || {
-                let file = rest.next().ok_or(format!("{argument}: expected a file"))?;
-                Ok::<_, String>(Some(file.into()))
-            };
             match argument {
                 "--keep" => options.keep = true,
-                "--slackwater" => options.slackwater = file()?,
-                "--report" => options.report = file()?,
+                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
+                "--report" => options.report = Some(path(argument, rest.next())?),
                 _ => {
                     return Err(format!(
                         "{argument:?} is not an option of conformance; expected --keep, \
@@ -48,7 +45,7 @@ mod tests {
         assert_eq!(options.slackwater, Some("a".into()));
         assert!(options.keep && options.report.is_none());
         for (arguments, expected) in [
-            (&["--report"][..], "--report: expected a file"),
+            (&["--report"][..], "--report: expected a path"),
             (&["--sise"], "\"--sise\" is not an option"),
         ] {
             let message = Options::parse(arguments).unwrap_err();

@@ -1,6 +1,6 @@
 //! Third-party test suites and clients, and how to install them.
 
-use crate::command::first_line;
+use crate::command::{first_line, installed};
 use std::path::{Path, PathBuf};
 
 /// Each tool, how to install it, and its version argument; empty if it has none.
@@ -48,17 +48,11 @@ pub(super) struct Tools {
 impl Tools {
     /// Looks for all tools in `PATH`.
     pub(super) fn find() -> Result<Self, String> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
         // Debian installs servers there, which is not in every user's PATH.
-        let folders: Vec<_> = std::env::split_paths(&path)
-            .chain(["/usr/sbin".into()])
-            .collect();
+        let also = ["/usr/sbin"];
         let found: Vec<_> = TOOLS
             .iter()
-            .filter_map(|(name, ..)| {
-                let file = folders.iter().map(|folder| folder.join(name));
-                Some((*name, file.into_iter().find(|file| file.is_file())?))
-            })
+            .filter_map(|(name, ..)| Some((*name, installed(name, &also)?)))
             .collect();
         let required = |name| {
             let tool = found.iter().find(|tool| tool.0 == name);

@@ -1,5 +1,6 @@
 //! The arguments of `cargo xtask dashboard`.
 
+use crate::arguments::path;
 use std::path::PathBuf;
 
 /// The options.
@@ -24,17 +25,13 @@ impl Options {
         let mut options = Self::default();
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
-            let mut file = || {
-                let file = rest.next().map(PathBuf::from);
-                file.ok_or_else(|| format!("{argument}: expected a path"))
-            };
             match argument {
                 "--keep" => options.keep = true,
                 "--short" => options.short = true,
                 "--debug" => options.debug = true,
-                "--shots" => options.shots = Some(file()?),
-                "--slackwater" => options.slackwater = Some(file()?),
-                "--report" => options.report = Some(file()?),
+                "--shots" => options.shots = Some(path(argument, rest.next())?),
+                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
+                "--report" => options.report = Some(path(argument, rest.next())?),
                 _ => {
                     return Err(format!(
                         "{argument:?} is not an option of dashboard; expected --short, --debug, --keep, \

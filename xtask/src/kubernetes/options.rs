@@ -1,6 +1,7 @@
 //! The arguments of `cargo xtask kubernetes`.
 
 use super::cases::{self, Case};
+use crate::arguments::path;
 use std::path::PathBuf;
 
 /// The options.
@@ -41,20 +42,16 @@ impl Options {
         let mut options = Self::default();
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
-            let mut path = || {
-                let path = rest.next().ok_or(format!("{argument}: expected a path"))?;
-                Ok::<_, String>(Some(PathBuf::from(path)))
-            };
             match argument {
                 "--short" => options.short = true,
                 "--charts" => options.extent = Extent::Charts,
                 "--write" => options.extent = Extent::Manifests,
                 "--keep" => options.keep = true,
-                "--slackwater" => options.slackwater = path()?,
-                "--programs" => options.programs = path()?,
-                "--old-etcd" => options.old_etcd = path()?,
-                "--record" => options.record = path()?,
-                "--report" => options.report = path()?,
+                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
+                "--programs" => options.programs = Some(path(argument, rest.next())?),
+                "--old-etcd" => options.old_etcd = Some(path(argument, rest.next())?),
+                "--record" => options.record = Some(path(argument, rest.next())?),
+                "--report" => options.report = Some(path(argument, rest.next())?),
                 "--case" => {
                     let wanted = rest.next().unwrap_or_default();
                     let known = cases::ALL.iter().find(|case| case.name == wanted);

@@ -1,5 +1,6 @@
 //! The arguments of `cargo xtask outage`.
 
+use crate::arguments::path;
 use std::path::PathBuf;
 
 /// The options.
@@ -19,15 +20,11 @@ impl Options {
         let mut options = Self::default();
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
-            let mut path = || {
-                let path = rest.next().ok_or(format!("{argument}: expected a path"))?;
-                Ok::<_, String>(Some(PathBuf::from(path)))
-            };
             match argument {
                 "--keep" => options.keep = true,
-                "--slackwater" => options.slackwater = path()?,
-                "--shots" => options.shots = path()?,
-                "--report" => options.report = path()?,
+                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
+                "--shots" => options.shots = Some(path(argument, rest.next())?),
+                "--report" => options.report = Some(path(argument, rest.next())?),
                 _ => {
                     return Err(format!(
                         "{argument:?} is not an option of outage; expected --keep, --slackwater FILE, --shots FOLDER or \

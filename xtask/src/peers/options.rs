@@ -1,6 +1,6 @@
 //! The arguments of `cargo xtask peers`.
 
-use crate::arguments::number;
+use crate::arguments::{number, path};
 use std::path::PathBuf;
 
 /// The options.
@@ -30,10 +30,7 @@ impl Options {
                 "--keep" => options.keep = true,
                 "--size-mib" => options.size_mib = number(argument, rest.next(), 1..=16_384)?,
                 "--seconds" => options.seconds = number(argument, rest.next(), 5..=600)?,
-                "--report" => {
-                    let file = rest.next().ok_or("--report: expected a file")?;
-                    options.report = Some(file.into());
-                }
+                "--report" => options.report = Some(path(argument, rest.next())?),
                 _ => {
                     return Err(format!(
                         "{argument:?} is not an option of peers; expected --keep, --size-mib N, \

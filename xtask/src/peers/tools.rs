@@ -1,6 +1,6 @@
 //! The third-party tools that must be installed.
 
-use crate::command::first_line;
+use crate::command::{first_line, installed};
 use std::path::{Path, PathBuf};
 
 /// Each tool, and its Debian package.
@@ -25,16 +25,9 @@ pub(super) struct Tools {
 impl Tools {
     /// Looks for all tools; the error names each missing one and how to install it.
     pub(super) fn find() -> Result<Self, String> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
         // Debian installs servers there, which is not in every user's PATH.
-        let folders: Vec<_> = std::env::split_paths(&path)
-            .chain(["/usr/local/sbin".into(), "/usr/sbin".into()])
-            .collect();
-        let find = |name: &str| {
-            let candidates = folders.iter().map(|folder| folder.join(name));
-            candidates.into_iter().find(|file| file.is_file())
-        };
-        let [nginx, curl, wrk, h2load, sha256sum] = TOOLS.map(|(name, _)| find(name));
+        let also = ["/usr/local/sbin", "/usr/sbin"];
+        let [nginx, curl, wrk, h2load, sha256sum] = TOOLS.map(|(name, _)| installed(name, &also));
         let missing: Vec<_> = [&nginx, &curl, &wrk, &h2load, &sha256sum]
             .into_iter()
             .zip(TOOLS)

@@ -34,7 +34,7 @@ use crate::loopback::processes::Processes;
 use crate::output::say;
 use options::Options;
 use scores::Scores;
-use site::{Site, Tools};
+use site::Site;
 use std::time::Instant;
 
 /// A part; it returns an error if a step could not be done.
@@ -62,14 +62,12 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         say(&format!("building slackwater with the profile {profile}"));
         build_slackwater(profile, &[])?
     };
-    let tools = Tools::find();
     let folder = Folder::new("siege", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;
 
     let site = Site::new(
         &processes,
-        &tools,
         (&slackwater, &folder.path),
         (options.short, options.seed),
     );
@@ -89,5 +87,5 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     {
         scores.broken("endurance", trouble);
     }
-    scores.finish(&site::page(&tools, arguments), options.report.as_deref())
+    scores.finish(&site::page(arguments), options.report.as_deref())
 }

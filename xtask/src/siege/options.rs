@@ -1,7 +1,7 @@
 //! The arguments of `cargo xtask siege`.
 
 use super::PARTS;
-use crate::arguments::number;
+use crate::arguments::{number, path};
 use std::path::PathBuf;
 
 /// The options.
@@ -37,10 +37,6 @@ impl Options {
         };
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
-            let mut file = || {
-                let file = rest.next().ok_or(format!("{argument}: expected a file"))?;
-                Ok::<_, String>(Some(file.into()))
-            };
             match argument {
                 "--short" => options.short = true,
                 "--keep" => options.keep = true,
@@ -48,8 +44,8 @@ impl Options {
                     options.minutes = Some(number(argument, rest.next(), 1..=1_440)?);
                 }
                 "--seed" => options.seed = number(argument, rest.next(), 0..=u64::MAX)?,
-                "--slackwater" => options.slackwater = file()?,
-                "--report" => options.report = file()?,
+                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
+                "--report" => options.report = Some(path(argument, rest.next())?),
                 "all" => options.parts.extend(names()),
                 _ if argument.starts_with('-') => {
                     return Err(format!(
@@ -98,7 +94,7 @@ mod tests {
     fn unknown_options_and_parts_are_refused() {
         for (arguments, expected) in [
             (&["--minutes", "0"][..], "found 0, expected a number from 1"),
-            (&["--report"], "expected a file"),
+            (&["--report"], "expected a path"),
             (&["--shorter"], "\"--shorter\" is not an option"),
             (
                 &["fuzzz"],

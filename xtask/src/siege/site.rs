@@ -4,7 +4,7 @@ use super::contenders::{self, Addresses, Contender};
 use super::meters;
 use super::setup::{Protocol, Setup};
 use super::wire::http1;
-use crate::command::{first_line, root};
+use crate::command::{first_line, installed, root};
 use crate::folder::numbered;
 use crate::loopback::http;
 use crate::loopback::ports::FreePorts;
@@ -23,13 +23,7 @@ const START_MAX: Duration = Duration::from_secs(20);
 /// Time for the proxy's requests and connections to end after their clients have left.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
 
-/// Third-party programs, if they are installed.
-#[derive(Debug)]
-pub(super) struct Tools {
-    folders: Vec<PathBuf>,
-}
-
-/// Each tool, its package or page, and its version argument.
+/// Each third-party tool, its package or page, and its version argument.
 const TOOLS: [(&str, &str, &str); 5] = [
     ("nginx", "apt-get install nginx-light", "-v"),
     ("haproxy", "apt-get install haproxy", "-v"),
@@ -38,54 +32,42 @@ const TOOLS: [(&str, &str, &str); 5] = [
     ("python3", "apt-get install python3", "--version"),
 ];
 
-impl Tools {
-    pub(super) fn find() -> Self {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path)
-            // Debian installs servers, and Go itself, in folders that are not in every user's PATH.
-            .chain(["/usr/local/sbin", "/usr/sbin", "/usr/local/go/bin"].map(PathBuf::from))
-            .collect();
-        Self { folders }
-    }
+/// The path of a tool.
+///
+/// # Errors
+///
+/// Fails if it is not installed; the text has the command that installs it.
+fn tool(name: &str) -> Result<PathBuf, String> {
+    // Debian installs servers, and Go itself, in folders that are not in every user's PATH.
+    let also = ["/usr/local/sbin", "/usr/sbin", "/usr/local/go/bin"];
+    installed(name, &also).ok_or_else(|| {
+        let tool = TOOLS.iter().find(|(tool, ..)| *tool == name);
+        let how = tool.map_or("", |(_, how, _)| how);
+        format!("not installed: {how}")
+    })
+}
 
-    /// # Errors
-    ///
-    /// Fails if it is not installed; the text has the command that installs it.
-    pub(super) fn get(&self, name: &str) -> Result<PathBuf, String> {
-        let candidates = self.folders.iter().map(|folder| folder.join(name));
-        candidates
-            .into_iter()
-            .find(|file| file.is_file())
-            .ok_or_else(|| {
-                let tool = TOOLS.iter().find(|(tool, ..)| *tool == name);
-                let how = tool.map_or("", |(_, how, _)| how);
-                format!("not installed: {how}")
-            })
-    }
-
-    /// Versions of the installed tools, and the names of missing ones.
-    pub(super) fn versions(&self) -> String {
-        let version = |(name, _, argument): (&str, &str, &str)| match self.get(name) {
-            Err(_) => format!("{name} is not installed"),
-            Ok(file) => {
-                let line = first_line(file, &[argument]);
-                let line = line.trim_start_matches("nginx version: ");
-                let words: Vec<_> = line.split(' ').take(3).collect();
-                match name {
-                    "node" => format!("Node {}", words.join(" ")),
-                    _ => words.join(" "),
-                }
+/// Versions of the installed tools, and the names of missing ones.
+fn versions() -> String {
+    let version = |(name, _, argument): (&str, &str, &str)| match tool(name) {
+        Err(_) => format!("{name} is not installed"),
+        Ok(file) => {
+            let line = first_line(file, &[argument]);
+            let line = line.trim_start_matches("nginx version: ");
+            let words: Vec<_> = line.split(' ').take(3).collect();
+            match name {
+                "node" => format!("Node {}", words.join(" ")),
+                _ => words.join(" "),
             }
-        };
-        TOOLS.map(version).join(", ")
-    }
+        }
+    };
+    TOOLS.map(version).join(", ")
 }
 
 /// The input of every part.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
     pub(super) processes: &'a Processes,
-    pub(super) tools: &'a Tools,
     pub(super) slackwater: &'a Path,
     pub(super) folder: &'a Path,
     pub(super) short: bool,
@@ -97,18 +79,16 @@ pub(super) struct Site<'a> {
 impl<'a> Site<'a> {
     pub(super) fn new(
         processes: &'a Processes,
-        tools: &'a Tools,
         (slackwater, folder): (&'a Path, &'a Path),
         (short, seed): (bool, u64),
     ) -> Self {
         Self {
             processes,
-            tools,
             slackwater,
             folder,
             short,
             seed,
-            served: build_served(processes, tools, folder),
+            served: build_served(processes, folder),
         }
     }
 
@@ -164,7 +144,7 @@ impl<'a> Site<'a> {
                 command
             }
             Contender::Nginx => {
-                let mut command = Command::new(self.tools.get(name)?);
+                let mut command = Command::new(tool(name)?);
                 command.arg("-p").arg(&home).arg("-c").arg(&file);
                 command.arg("-e").arg(home.join("error.log"));
                 if rustix::process::getuid().is_root() {
@@ -175,7 +155,7 @@ impl<'a> Site<'a> {
                 command
             }
             Contender::Haproxy => {
-                let mut command = Command::new(self.tools.get(name)?);
+                let mut command = Command::new(tool(name)?);
                 command.arg("-db").arg("-f").arg(&file);
                 command
             }
@@ -212,7 +192,7 @@ impl<'a> Site<'a> {
 
     /// Starts a Node server.
     pub(super) fn start_node(&self, protocol: Protocol) -> Result<Servers, String> {
-        let node = self.tools.get("node")?;
+        let node = tool("node")?;
         self.start_servers("node", 1, |at, log| {
             let mut command = Command::new(&node);
             command.arg(source("served.js")).arg(match protocol {
@@ -226,7 +206,7 @@ impl<'a> Site<'a> {
 
     /// Starts a server of Python's standard library.
     pub(super) fn start_python(&self) -> Result<Servers, String> {
-        let python = self.tools.get("python3")?;
+        let python = tool("python3")?;
         self.start_servers("python", 1, |at, log| {
             let mut command = Command::new(&python);
             command
@@ -240,7 +220,7 @@ impl<'a> Site<'a> {
     /// Starts nginx as a server. It reads a whole request before it answers, because it forwards to
     /// itself.
     pub(super) fn start_nginx_server(&self) -> Result<Servers, String> {
-        let nginx = self.tools.get("nginx")?;
+        let nginx = tool("nginx")?;
         let [inner] = free_ports()?;
         let folder = self.folder;
         self.start_servers("nginx-served", 1, |at, log| {
@@ -403,10 +383,10 @@ fn source(name: &str) -> PathBuf {
     root().join("xtask/src/siege/servers").join(name)
 }
 
-fn build_served(processes: &Processes, tools: &Tools, folder: &Path) -> Result<PathBuf, String> {
+fn build_served(processes: &Processes, folder: &Path) -> Result<PathBuf, String> {
     const BUILD_MAX: Duration = Duration::from_mins(4);
     let file = folder.join("served");
-    let mut command = Command::new(tools.get("go")?);
+    let mut command = Command::new(tool("go")?);
     command
         .env("GOTOOLCHAIN", "local")
         .env("GO111MODULE", "off");
@@ -424,13 +404,13 @@ fn build_served(processes: &Processes, tools: &Tools, folder: &Path) -> Result<P
 }
 
 /// The page's head.
-pub(super) fn page<'p>(tools: &Tools, arguments: &'p [&'p str]) -> Page<'p> {
+pub(super) fn page<'p>(arguments: &'p [&'p str]) -> Page<'p> {
     Page {
         title: "Under siege",
         about: "Attacks on `slackwater serve` between real servers, beside nginx and HAProxy in the same run. What each row\n\
                 means is in `docs/research/siege.md`.",
         chore: "siege",
         arguments,
-        tools: tools.versions(),
+        tools: versions(),
     }
 }

@@ -8,6 +8,7 @@
 mod compare;
 mod site;
 
+use crate::arguments::path;
 use crate::command::build;
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
@@ -38,15 +39,11 @@ impl Options {
         let mut options = Self::default();
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
-            let mut file = || {
-                let file = rest.next().ok_or(format!("{argument}: expected a file"))?;
-                Ok::<_, String>(Some(PathBuf::from(file)))
-            };
             match argument {
                 "--short" => options.short = true,
                 "--keep" => options.keep = true,
-                "--slackwater" => options.slackwater = file()?,
-                "--report" => options.report = file()?,
+                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
+                "--report" => options.report = Some(path(argument, rest.next())?),
                 _ => {
                     return Err(format!(
                         "{argument:?} is not an option of story; expected --short, --keep, --slackwater FILE or --report FILE"

@@ -1,6 +1,6 @@
 //! The arguments of `cargo xtask training`.
 
-use crate::arguments::number;
+use crate::arguments::{number, path};
 use std::path::PathBuf;
 
 /// The options.
@@ -25,14 +25,10 @@ impl Options {
         };
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
-            let mut path = || {
-                let path = rest.next().ok_or(format!("{argument}: expected a path"))?;
-                Ok::<_, String>(Some(PathBuf::from(path)))
-            };
             match argument {
                 "--keep" => options.keep = true,
-                "--slackwater" => options.slackwater = path()?,
-                "--agent" => options.agent = path()?,
+                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
+                "--agent" => options.agent = Some(path(argument, rest.next())?),
                 "--seconds" => options.seconds = number(argument, rest.next(), 1..=3_600)?,
                 _ => {
                     return Err(format!(

@@ -1,7 +1,7 @@
 //! The arguments of `cargo xtask troubles`.
 
 use super::cases::{MakeCase, known};
-use crate::arguments::number;
+use crate::arguments::{number, path};
 use core::time::Duration;
 use std::path::PathBuf;
 
@@ -42,18 +42,14 @@ impl Options {
         };
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
-            let mut file = || {
-                let file = rest.next().ok_or(format!("{argument}: expected a file"))?;
-                Ok::<_, String>(Some(file.into()))
-            };
             match argument {
                 "--short" => (),
                 "--keep" => options.keep = true,
                 "--seconds" => options.seconds = number(argument, rest.next(), 4..=600)?,
                 "--runs" => options.runs = number(argument, rest.next(), 1..=100)?,
                 "--rate" => options.rate = number(argument, rest.next(), 4..=10_000)?,
-                "--slackwater" => options.slackwater = file()?,
-                "--report" => options.report = file()?,
+                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
+                "--report" => options.report = Some(path(argument, rest.next())?),
                 "all" => options.cases.extend(known.iter().map(|(_, case)| *case)),
                 _ if argument.starts_with('-') => {
                     return Err(format!(
@@ -113,7 +109,7 @@ mod tests {
         );
         for (arguments, expected) in [
             (&["--seconds", "3"][..], "found 3, expected a number from 4"),
-            (&["--report"], "--report: expected a file"),
+            (&["--report"], "--report: expected a path"),
             (&["--shorter"], "\"--shorter\" is not an option"),
             (
                 &["stop"],

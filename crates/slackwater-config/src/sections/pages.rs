@@ -1,7 +1,7 @@
 //! All keys, from the tables of all sections: for `docs/reference/configuration.md` and for
 //! editors.
 //!
-//! `UPDATE_DOCS=1 cargo test -p slackwater-config page` generates the page's rows and the schemas
+//! `BLESS=1 cargo test -p slackwater-config page` generates the page's rows and the schemas
 //! again.
 
 use super::agent::{AgentKeys, AgentRows};

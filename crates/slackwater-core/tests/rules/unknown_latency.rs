@@ -12,7 +12,7 @@ use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaId, ReplicaIds, Rif, S
 
 /// How unknown latencies are reported.
 #[derive(Clone, Copy, Debug)]
-enum Told {
+enum Reported {
     Zero,
     Absent,
 }
@@ -20,7 +20,7 @@ enum Told {
 /// A policy that is driven at random, always in the same way.
 struct Driven {
     policy: Box<dyn Policy>,
-    told: Told,
+    reported: Reported,
     replicas: Vec<ReplicaId>,
     now: Instant,
     chance: SplitMix64,
@@ -35,7 +35,7 @@ impl Driven {
         self.policy.handle(self.now, event, &mut self.draw);
     }
 
-    fn new(entry: &PolicyEntry, told: Told, seed: u64, is_guarded: bool) -> Self {
+    fn new(entry: &PolicyEntry, reported: Reported, seed: u64, is_guarded: bool) -> Self {
         let mut policy = (entry.build)(&PolicySettings::default());
         if is_guarded {
             let mut settings = HealthSettings::default();
@@ -49,7 +49,7 @@ impl Driven {
         }
         Self {
             policy,
-            told,
+            reported,
             replicas,
             now: Instant::EPOCH,
             chance: SplitMix64::new(seed),
@@ -70,9 +70,9 @@ impl Driven {
         let latency_ms = u64::from(self.below(30)) * u64::from(has_latency);
         let mut report = LoadReport::new(rif, None);
         // Sets the field itself: an adapter may set it to anything.
-        report.latency = match (latency_ms, self.told) {
-            (0, Told::Zero) => Some(Duration::ZERO),
-            (0, Told::Absent) => None,
+        report.latency = match (latency_ms, self.reported) {
+            (0, Reported::Zero) => Some(Duration::ZERO),
+            (0, Reported::Absent) => None,
             (known, _) => Some(Duration::from_millis(known)),
         };
         report.capacity_millirif = Some(4_000);
@@ -162,8 +162,8 @@ fn every_policy_treats_zero_latency_as_unknown() {
     for entry in POLICIES {
         for seed in 0..8 {
             for is_guarded in [false, true] {
-                let [zero, absent] = [Told::Zero, Told::Absent]
-                    .map(|told| Driven::new(entry, told, seed, is_guarded).played(600));
+                let [zero, absent] = [Reported::Zero, Reported::Absent]
+                    .map(|reported| Driven::new(entry, reported, seed, is_guarded).played(600));
                 let differs = zero
                     .iter()
                     .zip(&absent)

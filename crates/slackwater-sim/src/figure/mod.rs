@@ -44,6 +44,7 @@ mod zones;
 pub use play::play;
 
 use crate::{Measured, PolicyChoice, Scenario, Seeds};
+use cells::Plays;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -169,6 +170,18 @@ pub struct Findings {
     pub charts: Vec<Chart>,
     /// Tables for what has no column in the CSV.
     pub tables: Vec<Table>,
+}
+
+impl Findings {
+    /// Judges the plays that had queries. Without such plays there are no findings.
+    fn of(played: &[Played], find: impl FnOnce(&Plays<'_>) -> Self) -> Self {
+        let plays = Plays::new(played);
+        if plays.iter().next().is_none() {
+            Self::default()
+        } else {
+            find(&plays)
+        }
+    }
 }
 
 /// A claim of a paper and whether it holds here.

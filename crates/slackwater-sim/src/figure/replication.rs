@@ -90,15 +90,11 @@ impl Figure for Replication {
     }
 
     fn findings(&self, played: &[Played]) -> Findings {
-        let plays = Plays::new(played);
-        if plays.iter().next().is_none() {
-            return Findings::default();
-        }
-        Findings {
-            claims: claims(&plays),
-            charts: vec![chart(&plays)],
-            tables: vec![table(&plays)],
-        }
+        Findings::of(played, |plays| Findings {
+            claims: claims(plays),
+            charts: vec![chart(plays)],
+            tables: vec![table(plays)],
+        })
     }
 }
 

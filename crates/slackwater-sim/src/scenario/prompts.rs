@@ -179,10 +179,3 @@ pub struct Probes {
     /// others. 0: only this prompt's delay counts.
     pub miss_weight: f64,
 }
-
-impl Prompts {
-    /// Returns the mean tokens that a session adds with each turn.
-    pub fn tokens_per_turn(&self) -> f64 {
-        self.message.mean + self.answer.mean
-    }
-}

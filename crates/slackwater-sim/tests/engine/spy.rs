@@ -17,7 +17,7 @@ use slackwater_sim::{Measured, run};
 
 /// The calls so far.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct Calls {
     queries: usize,
     hedges: usize,
     succeeded: usize,
@@ -36,11 +36,11 @@ struct Told {
 
 thread_local! {
     /// A run stays on its thread.
-    static TOLD: RefCell<Told> = RefCell::default();
+    static CALLS: RefCell<Calls> = RefCell::default();
 }
 
-fn note(note: impl FnOnce(&mut Told)) {
-    TOLD.with_borrow_mut(note);
+fn note(note: impl FnOnce(&mut Calls)) {
+    CALLS.with_borrow_mut(note);
 }
 
 #[derive(Debug)]
@@ -56,16 +56,16 @@ impl Policy for Spy {
     }
 
     fn handle(&mut self, now: Instant, event: policy::Event<'_>, draw: &mut dyn Draw) {
-        note(|told| match event {
-            policy::Event::Report(..) => told.reports += 1,
-            policy::Event::ProbeLost(_) => told.probes_lost += 1,
-            policy::Event::SiblingReport(..) => told.siblings_reports += 1,
-            policy::Event::SiblingQueries(_, queries) => told.siblings_queries += queries,
+        note(|calls| match event {
+            policy::Event::Report(..) => calls.reports += 1,
+            policy::Event::ProbeLost(_) => calls.probes_lost += 1,
+            policy::Event::SiblingReport(..) => calls.siblings_reports += 1,
+            policy::Event::SiblingQueries(_, queries) => calls.siblings_queries += queries,
             policy::Event::CarriedReport(_, report) => {
-                told.carried += 1;
-                told.carried_capacities += usize::from(report.capacity_millirif.is_some());
+                calls.carried += 1;
+                calls.carried_capacities += usize::from(report.capacity_millirif.is_some());
             }
-            policy::Event::Timeout => told.timeouts += 1,
+            policy::Event::Timeout => calls.timeouts += 1,
             _ => {}
         });
         self.policy.handle(now, event, draw);
@@ -78,9 +78,9 @@ impl Policy for Spy {
         draw: &mut dyn Draw,
         explanation: Option<&mut Explanation>,
     ) -> Decision {
-        note(|told| {
-            told.queries += 1;
-            told.hedges += query.avoid.len();
+        note(|calls| {
+            calls.queries += 1;
+            calls.hedges += query.avoid.len();
         });
         let decision = (self.policy).choose(now, query, draw, explanation);
         if let Decision::Pick(pick) = &decision {
@@ -94,18 +94,18 @@ impl Policy for Spy {
     }
 
     fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
-        note(|told| match outcome {
-            Outcome::Success => told.succeeded += 1,
-            Outcome::Failed | Outcome::TimedOut | Outcome::Broken => told.failed += 1,
-            Outcome::NoConnection => told.unreachable += 1,
-            _ => told.dropped += 1,
+        note(|calls| match outcome {
+            Outcome::Success => calls.succeeded += 1,
+            Outcome::Failed | Outcome::TimedOut | Outcome::Broken => calls.failed += 1,
+            Outcome::NoConnection => calls.unreachable += 1,
+            _ => calls.dropped += 1,
         });
         self.policy.handle_query_done(now, ticket, outcome);
     }
 
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
         let probe = self.policy.poll_probe(now, draw);
-        note(|told| told.probes += usize::from(probe.is_some()));
+        note(|calls| calls.probes += usize::from(probe.is_some()));
         probe
     }
 
@@ -159,9 +159,9 @@ static IN_TURN: PolicyEntry = entry(|_| spy("round_robin", false));
 static PREQUAL: PolicyEntry = entry(|_| spy("prequal", false));
 static RESTLESS: PolicyEntry = entry(|_| spy("round_robin", true));
 
-fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Told) {
+fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Calls) {
     assert_eq!(scenario.mistakes(), [], "a test's scenario is a valid one");
-    TOLD.set(Told::default());
+    CALLS.set(Calls::default());
     let kind = PolicyKind::Shipped {
         entry,
         settings: Box::default(),
@@ -170,7 +170,7 @@ fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Told) {
     };
     let name = entry.name.to_owned();
     let measured = run(scenario, &PolicyChoice { name, kind }, 1);
-    (measured, TOLD.take())
+    (measured, CALLS.take())
 }
 
 #[test]
@@ -186,14 +186,14 @@ fn policy_receives_the_outcome_of_each_query() {
         ..Group::healthy(1, SINGLE)
     };
     let fleet = vec![failing, Group::healthy(1, SINGLE)];
-    let (measured, told) = watch(&regular(50.0, fleet, Vec::new()), &IN_TURN);
+    let (measured, calls) = watch(&regular(50.0, fleet, Vec::new()), &IN_TURN);
     assert_eq!(
-        (measured.errors, told.failed),
+        (measured.errors, calls.failed),
         (125, 125),
         "every other of 5 s"
     );
-    assert_eq!((told.unreachable, told.dropped), (0, 0));
-    let out = told.queries - told.succeeded - told.failed;
+    assert_eq!((calls.unreachable, calls.dropped), (0, 0));
+    let out = calls.queries - calls.succeeded - calls.failed;
     assert!(out <= 1, "the one that came as the span ended");
 }
 
@@ -201,11 +201,14 @@ fn policy_receives_the_outcome_of_each_query() {
 fn unanswered_query_fails_at_its_deadline() {
     let mut scenario = regular(300.0, vec![Group::healthy(1, SINGLE)], Vec::new());
     scenario.deadline = ms(95);
-    let (measured, told) = watch(&scenario, &IN_TURN);
+    let (measured, calls) = watch(&scenario, &IN_TURN);
     // Queries after the span were not measured, but ended in the same way. The last ones are still
     // in flight.
-    assert!(told.failed as u64 >= measured.timeouts && measured.timeouts > 2_900);
-    assert_eq!((told.succeeded, told.unreachable, told.dropped), (13, 0, 0));
+    assert!(calls.failed as u64 >= measured.timeouts && measured.timeouts > 2_900);
+    assert_eq!(
+        (calls.succeeded, calls.unreachable, calls.dropped),
+        (13, 0, 0)
+    );
 }
 
 #[test]
@@ -237,8 +240,11 @@ fn crash_fails_running_queries() {
         change: Change::Crash { known_after: ms(1) },
     };
     let scenario = regular(100.0, vec![Group::healthy(1, SINGLE)], vec![crash]);
-    let (measured, told) = watch(&scenario, &IN_TURN);
-    assert_eq!((told.succeeded, told.failed, told.unreachable), (199, 1, 0));
+    let (measured, calls) = watch(&scenario, &IN_TURN);
+    assert_eq!(
+        (calls.succeeded, calls.failed, calls.unreachable),
+        (199, 1, 0)
+    );
     // The other queries arrived when the client had no replica.
     assert_eq!(measured.errors, measured.queries - 199);
 }
@@ -258,11 +264,11 @@ fn slower_copy_is_cancelled_at_client_and_replica() {
         copies_max: 2,
         needs_room: false,
     });
-    let (measured, told) = watch(&scenario, &IN_TURN);
+    let (measured, calls) = watch(&scenario, &IN_TURN);
     assert!(measured.hedges > 50);
-    assert!(told.hedges as u64 >= measured.hedges, "the warm-up's, too");
+    assert!(calls.hedges as u64 >= measured.hedges, "the warm-up's, too");
     // One copy of each hedged query is dropped, except for the last ones in flight.
-    assert!(told.dropped.abs_diff(told.hedges) <= 3, "{told:?}");
+    assert!(calls.dropped.abs_diff(calls.hedges) <= 3, "{calls:?}");
     // Without cancellations, replicas would work on the slow copies: 200 × 0.05 × 0.5 s, half a
     // query at each of the ten.
     assert!(measured.rif.mean() < 0.1, "{}", measured.rif.mean());
@@ -272,13 +278,13 @@ fn slower_copy_is_cancelled_at_client_and_replica() {
 fn policy_with_constant_timeouts_does_not_block_time() {
     let mut scenario = plain(10.0, vec![Group::healthy(1, SINGLE)]);
     scenario.span = secs(1);
-    let (_, told) = watch(&scenario, &RESTLESS);
+    let (_, calls) = watch(&scenario, &RESTLESS);
     // Two clients, each once a millisecond. There are a few more timeouts if a query is still in
     // flight at the end.
     assert!(
-        (1_990..=2_100).contains(&told.timeouts),
+        (1_990..=2_100).contains(&calls.timeouts),
         "{}",
-        told.timeouts
+        calls.timeouts
     );
 }
 
@@ -286,26 +292,26 @@ fn policy_with_constant_timeouts_does_not_block_time() {
 /// each.
 #[test]
 fn siblings_receive_only_what_is_shared() {
-    let told = |siblings: Option<Siblings>| {
+    let calls = |siblings: Option<Siblings>| {
         let mut scenario = regular(500.0, vec![Group::healthy(8, SINGLE)], Vec::new());
         scenario.load.clients = vec![1.0; 5];
         scenario.load.siblings = siblings;
         watch(&scenario, &PREQUAL).1
     };
     let siblings = |workers, answers, queries| {
-        told(Some(Siblings {
+        calls(Some(Siblings {
             workers,
             answers,
             queries,
         }))
     };
     for nothing in [
-        told(None),
+        calls(None),
         siblings(2, false, false),
         siblings(1, true, true),
     ] {
-        let told = (nothing.siblings_reports, nothing.siblings_queries);
-        assert_eq!(told, (0, 0));
+        let calls = (nothing.siblings_reports, nothing.siblings_queries);
+        assert_eq!(calls, (0, 0));
     }
     let answers = siblings(2, true, false);
     assert_eq!(answers.siblings_queries, 0);
@@ -363,22 +369,22 @@ fn fallbacks_and_report_ages_are_counted() {
 /// Two groups, served in turn. One of them carries reports and the other may not.
 #[test]
 fn responses_carry_reports_if_configured() {
-    let told = |carries: [bool; 2], learns: bool| {
+    let calls = |carries: [bool; 2], learns: bool| {
         let group = |carries_reports| Group {
             carries_reports,
             learns_capacity: learns,
             ..Group::healthy(1, shared(4.0))
         };
         let fleet = carries.map(group).to_vec();
-        let told = watch(&regular(100.0, fleet, Vec::new()), &IN_TURN).1;
-        (told.succeeded, told.carried, told.carried_capacities)
+        let calls = watch(&regular(100.0, fleet, Vec::new()), &IN_TURN).1;
+        (calls.succeeded, calls.carried, calls.carried_capacities)
     };
-    let (succeeded, carried, _) = told([false, false], true);
+    let (succeeded, carried, _) = calls([false, false], true);
     assert_eq!((succeeded / 10, carried), (99, 0));
-    let (succeeded, carried, capacities) = told([true, false], false);
+    let (succeeded, carried, capacities) = calls([true, false], false);
     assert!(carried.abs_diff(succeeded / 2) <= 1, "{carried}");
     assert_eq!(capacities, 0);
-    let (succeeded, carried, capacities) = told([true, true], true);
+    let (succeeded, carried, capacities) = calls([true, true], true);
     assert_eq!(carried, succeeded);
     // Only the reports before the first learned capacity have none.
     assert!(carried - capacities < 50, "{capacities} of {carried}");

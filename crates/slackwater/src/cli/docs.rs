@@ -16,7 +16,7 @@ const TOP: &str = "\
 # Command line
 
 Every command with its `--help`. This page is made from the command itself:
-`UPDATE_DOCS=1 cargo test -p slackwater --bin slackwater page_of_commands` updates it.
+`BLESS=1 cargo test -p slackwater --bin slackwater page_of_commands` updates it.
 
 `slackwater completions bash`, or another shell, prints a completion script.
 `slackwater man ~/.local/share/man/man1` writes these texts as manual pages.
@@ -73,13 +73,13 @@ fn page() -> String {
 fn page_of_commands_is_fresh() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/cli.md");
     let page = page();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         fs::write(&file, &page).unwrap();
     }
     assert!(
         fs::read_to_string(&file).is_ok_and(|text| text == page),
         "docs/reference/cli.md is not what the command's help says; \
-         UPDATE_DOCS=1 cargo test -p slackwater --bin slackwater page_of_commands"
+         BLESS=1 cargo test -p slackwater --bin slackwater page_of_commands"
     );
 }
 

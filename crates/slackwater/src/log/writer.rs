@@ -148,12 +148,12 @@ mod tests {
     const PATIENCE: Duration = Duration::from_mins(1);
 
     /// Writes a piece when the test allows it, and then reports it to the test.
-    struct Told {
+    struct Gated {
         may: Receiver<bool>,
         wrote: Sender<Vec<u8>>,
     }
 
-    impl Write for Told {
+    impl Write for Gated {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             if !self.may.recv().expect("told") {
                 return Err(io::ErrorKind::BrokenPipe.into());
@@ -169,9 +169,9 @@ mod tests {
 
     fn rig() -> (Arc<Lines>, Sender<bool>, Receiver<Vec<u8>>) {
         let lines = Arc::new(Lines::new());
-        let (may, told) = channel();
+        let (may, gate) = channel();
         let (wrote, heard) = channel();
-        let (own, to) = (Arc::clone(&lines), Told { may: told, wrote });
+        let (own, to) = (Arc::clone(&lines), Gated { may: gate, wrote });
         // The thread still waits for lines when the test is over, and ends with the process.
         std::thread::spawn(move || run(&own, to));
         (lines, may, heard)

@@ -291,14 +291,14 @@ fn file() -> PathBuf {
 #[test]
 fn the_document_matches_the_types() {
     let text = serde_json::to_string_pretty(&document()).expect("JSON") + "\n";
-    if std::env::var_os("UPDATE").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::write(file(), &text).expect("written");
         return;
     }
     let docs = std::fs::read_to_string(file()).expect("docs/reference/openapi.json");
     assert!(
         text == DOCUMENT && docs == text,
-        "made anew by: UPDATE=1 cargo test -p slackwater --bin slackwater openapi"
+        "made anew by: BLESS=1 cargo test -p slackwater --bin slackwater openapi"
     );
 }
 

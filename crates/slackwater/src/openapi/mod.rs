@@ -5,7 +5,7 @@
 //! last made. Another test checks on running processes that each path is served as described, and
 //! that each served path is described.
 //!
-//!     UPDATE=1 cargo test -p slackwater --bin slackwater openapi
+//!     BLESS=1 cargo test -p slackwater --bin slackwater openapi
 //!
 //! makes it again.
 

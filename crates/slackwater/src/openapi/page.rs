@@ -14,7 +14,7 @@ Every path of the admin server, `127.0.0.1:9900` by default. This page is made f
 [openapi.json](openapi.json), which has each field and status code of each answer. The server
 returns it at `/openapi.json`. [The admin interface](admin.md) explains the answers, and
 `slackwater admin` requests them from a shell.
-`UPDATE=1 cargo test -p slackwater --bin slackwater openapi` makes both pages anew.
+`BLESS=1 cargo test -p slackwater --bin slackwater openapi` makes both pages anew.
 
 | request | answer | parameters |
 |---|---|---|
@@ -50,12 +50,12 @@ fn page_of_the_openapi_document_is_fresh() {
     let page = page(&serde_json::from_str(&text).unwrap());
     assert!(page.contains("`GET /readyz`"), "{page}");
     let file = folder().join("api.md");
-    if std::env::var_os("UPDATE").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         fs::write(&file, &page).unwrap();
     }
     assert!(
         fs::read_to_string(&file).is_ok_and(|text| text == page),
         "docs/reference/api.md is not what openapi.json says; \
-         UPDATE=1 cargo test -p slackwater --bin slackwater openapi, twice if both are old"
+         BLESS=1 cargo test -p slackwater --bin slackwater openapi, twice if both are old"
     );
 }

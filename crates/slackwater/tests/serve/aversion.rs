@@ -4,7 +4,7 @@
 use crate::access_log::Log;
 use crate::clients::Client;
 use crate::proxy::{Proxy, until};
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, reload};
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -90,7 +90,7 @@ pub(crate) async fn stands(
         // Many requests for each poll: the state changes by requests, and a poll takes as long as
         // some of them.
         failures(client, "GET", 20).await;
-        let status = status(proxy).await;
+        let status = proxy.status().await;
         (state(&status, replica) == expected).then_some(status)
     })
     .await
@@ -121,7 +121,7 @@ pub(crate) async fn warms_up(proxy: &Proxy, replica: usize) {
     until("it is sound", async || {
         let asking = clients.iter_mut().map(|client| failures(client, "GET", 4));
         join_all(asking).await;
-        (state(&status(proxy).await, replica) == "available").then_some(())
+        (state(&proxy.status().await, replica) == "available").then_some(())
     })
     .await;
 }
@@ -139,7 +139,7 @@ async fn failing_replica_gets_only_trials_until_it_recovers() {
         assert_eq!(count(&before, "ejections"), 1, "{policy}");
 
         let failed = failures(&mut client, "GET", 200).await;
-        let after = status(&proxy).await;
+        let after = proxy.status().await;
         let trials = count(&after, "trials") - count(&before, "trials");
         assert_eq!(failed, trials, "{policy}: nothing else goes there");
         assert!(trials <= 20 + 3, "{policy}: {trials} of 200");
@@ -164,7 +164,7 @@ async fn metrics_and_the_access_log_report_ejections() {
     stands(&proxy, &mut client, 0, "ejected").await;
     until("there is a trial", async || {
         failures(&mut client, "GET", 4).await;
-        (count(&status(&proxy).await, "trials") > 0).then_some(())
+        (count(&proxy.status().await, "trials") > 0).then_some(())
     })
     .await;
     let trial = until("the log has the trial", async || {
@@ -206,14 +206,14 @@ async fn failed_trial_is_retried_like_any_request() {
     let before = stands(&proxy, &mut client, 0, "ejected").await;
     until("there were trials", async || {
         assert_eq!(failures(&mut client, "GET", 20).await, 0);
-        (count(&status(&proxy).await, "trials") >= count(&before, "trials") + 3).then_some(())
+        (count(&proxy.status().await, "trials") >= count(&before, "trials") + 3).then_some(())
     })
     .await;
     until("a trial may not be repeated", async || {
         (failures(&mut client, "POST", 20).await > 0).then_some(())
     })
     .await;
-    let after = status(&proxy).await;
+    let after = proxy.status().await;
     let retries = proxy.sum("/requests/retries").await;
     let refused = after["replicas"][0]["requests"]["responses_5xx"].as_u64();
     assert!(
@@ -241,7 +241,7 @@ async fn no_replica_is_ejected_if_all_fail() {
         let proxy = Proxy::start(&addresses, &format!("policy = \"{policy}\""));
         let mut client = Client::connect(proxy.address).await;
         assert_eq!(failures(&mut client, "GET", 300).await, 300);
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         assert_eq!(count(&status, "ejections"), 0, "{policy}");
         for replica in 0..3 {
             assert_eq!(status["replicas"][replica]["available"], true, "{policy}");
@@ -256,7 +256,7 @@ async fn failing_replica_keeps_its_share_without_error_aversion() {
     let proxy = Proxy::start(&fleet.addresses(), off);
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(failures(&mut client, "GET", 400).await, 100);
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     assert_eq!(state(&shown, 0), "available");
     assert_eq!(count(&shown, "ejections"), 0);
 
@@ -264,7 +264,7 @@ async fn failing_replica_keeps_its_share_without_error_aversion() {
     let proxy = Proxy::start(&fleet.addresses(), &off);
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(failures(&mut client, "GET", 400).await, 100);
-    let status = status(&proxy).await;
+    let status = proxy.status().await;
     assert_eq!(status["replicas"][0]["standing"], Value::Null);
     let metrics = proxy.admin_page("/metrics").await;
     assert!(!metrics.contains("slackwater_replica_share{"), "{metrics}");
@@ -277,7 +277,7 @@ async fn out_max_bounds_the_ejected_share() {
     let mut client = Client::connect(proxy.address).await;
     let status = until("it has a sixteenth", async || {
         failures(&mut client, "GET", 4).await;
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         (status["replicas"][0]["standing"]["share_millionths"] == 62_500).then_some(status)
     })
     .await;
@@ -320,7 +320,7 @@ pub(crate) async fn probation(proxy: &Proxy, stalls: &AtomicBool) -> Value {
         let mut client = Client::connect(proxy.address).await;
         client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         waiting.push(client);
-        let status = status(proxy).await;
+        let status = proxy.status().await;
         (state(&status, 0) == "ejected").then_some(status)
     })
     .await
@@ -350,7 +350,7 @@ pub(crate) fn joining(replicas: &[&Replica], more: &str) -> String {
 /// Sends requests, and returns how many of them the last replica receives.
 async fn requests_to_last(proxy: &Proxy, client: &mut Client, requests: usize) -> u64 {
     let sent = async || {
-        let status = status(proxy).await;
+        let status = proxy.status().await;
         let replicas = status["replicas"].as_array().unwrap();
         replicas.last().unwrap()["requests"]["sent"]
             .as_u64()
@@ -368,13 +368,13 @@ async fn warm_up_by_evidence_grows_with_requests_and_not_with_time() {
     let proxy = written.serve(&[]);
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(failures(&mut client, "GET", 40).await, 0);
-    let equally_new = status(&proxy).await;
+    let equally_new = proxy.status().await;
     assert_eq!(count(&equally_new, "warm_ups"), 0, "to begin with");
 
     written.become_text(&joining(&[one, two, three, new], ""));
     reload(&proxy);
     let joined = until("the worker has the change", async || {
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         (state(&status, 3) == "warming_up").then_some(status)
     })
     .await;
@@ -401,14 +401,14 @@ async fn warm_up_by_time_limits_a_new_replica() {
     written.become_text(&joining(&[one, two, three, new], by_the_clock));
     reload(&proxy);
     until("the status has the change", async || {
-        let replicas = status(&proxy).await["replicas"].as_array().map(Vec::len);
+        let replicas = proxy.status().await["replicas"].as_array().map(Vec::len);
         (replicas == Some(4)).then_some(())
     })
     .await;
     // A tenth of a quarter of the requests is 40.
     let sent = requests_to_last(&proxy, &mut client, 1_600).await;
     assert!((10..=90).contains(&sent), "{sent}");
-    let status = status(&proxy).await;
+    let status = proxy.status().await;
     assert_eq!(count(&status, "warm_ups"), 0);
     assert_eq!(state(&status, 3), "available");
 }

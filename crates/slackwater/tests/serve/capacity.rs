@@ -1,7 +1,7 @@
 //! Reported capacity with two agents, whose servers process one request at a time and ten.
 
 use crate::clients::{Client, get};
-use crate::proxy::{Proxy, slackwater, until};
+use crate::proxy::{Proxy, agent, until};
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,20 +30,6 @@ async fn server(name: &'static str, at_a_time: usize) -> Replica {
         }
     })
     .await
-}
-
-/// An agent with these keys.
-pub(crate) fn agent(server: SocketAddr, keys: &str) -> Proxy {
-    let (process, port) = (std::process::id(), server.port());
-    let file = std::env::temp_dir().join(format!("slackwater-capacity-{process}-{port}.toml"));
-    std::fs::write(&file, keys).unwrap();
-    let (path, to) = (file.to_str().unwrap(), server.to_string());
-    let any = "127.0.0.1:0";
-    let agent = Proxy::spawn_command(&mut slackwater(&[
-        "agent", "--config", path, "--to", &to, "--listen", any, "--admin", any,
-    ]));
-    std::fs::remove_file(&file).unwrap();
-    agent
 }
 
 /// How many requests each has answered.
@@ -104,8 +90,7 @@ async fn ask_alone(agents: &[Proxy; 2]) {
 }
 
 async fn replicas(proxy: &Proxy) -> Vec<serde_json::Value> {
-    let status: serde_json::Value =
-        serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+    let status = proxy.status().await;
     status["replicas"].as_array().unwrap().clone()
 }
 

@@ -9,6 +9,7 @@ use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// An HTTP/1.1 client that sends exactly the given bytes.
@@ -185,6 +186,11 @@ impl Client {
 /// Sends `GET path` on a new connection.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
     Client::connect(address).await.get(path).await
+}
+
+/// Like [`get`], while the test goes on.
+pub(crate) fn ask(address: SocketAddr, path: &'static str) -> JoinHandle<Answer> {
+    tokio::spawn(get(address, path))
 }
 
 /// An HTTP/2 connection by prior knowledge.

@@ -146,12 +146,7 @@ async fn status_101_in_answer_to_connect_is_a_502() {
 #[tokio::test]
 async fn only_one_replica_receives_a_tunnel() {
     const ANY: &str = "connect = \"pass\"\n[retries]\nmethods = \"all\"";
-    let breaks = || {
-        Replica::scripted(|mut connection| async move {
-            let _ = connection.head().await;
-        })
-    };
-    let (one, other) = (breaks().await, breaks().await);
+    let (one, other) = (Replica::closing().await, Replica::closing().await);
     let proxy = Proxy::start(&[one.address, other.address], ANY);
     let mut client = Client::connect(proxy.address).await;
     let marked = "CONNECT x:443 HTTP/1.1\r\nhost: x:443\r\nidempotency-key: k\r\n\r\n";

@@ -7,7 +7,7 @@ mod replicas;
 mod settings;
 
 use crate::proxy::Proxy;
-use crate::reload::Written;
+use crate::reload::{Written, config};
 use crate::replicas::Replica;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -44,16 +44,6 @@ impl Drop for Token {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
-}
-
-/// One service with two workers, round robin without probes.
-pub(crate) fn config(replicas: &[&Replica], more: &str) -> String {
-    let addresses = replicas.iter().map(|replica| replica.address.to_string());
-    let list = addresses.collect::<Vec<_>>();
-    format!(
-        "listen = \"127.0.0.1:0\"\nworkers = 2\npolicy = \"round_robin\"\nreplicas = {list:?}\n\
-         probe.transport = \"none\"\ndiscovery.warm_up = 0\n{more}"
-    )
 }
 
 /// A proxy before these replicas at which `TOKEN` authorizes changes.

@@ -2,11 +2,9 @@
 //! robin uses it.
 #![cfg(target_os = "linux")]
 
-use crate::capacity::agent;
 use crate::clients::Client;
-use crate::proxy::{Proxy, until};
+use crate::proxy::{Proxy, agent, until};
 use crate::replicas::Replica;
-use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
@@ -48,7 +46,7 @@ impl Drop for Process {
 }
 
 async fn cpu_millionths(agent: &Proxy) -> Option<u64> {
-    let status: Value = serde_json::from_str(&agent.admin_page("/status").await).unwrap();
+    let status = agent.status().await;
     status["own_load"]["cpu_millionths"].as_u64()
 }
 
@@ -89,7 +87,7 @@ async fn cpu_of_an_unknown_server_process_is_not_reported() {
     // The agent learns only after 32 requests.
     until("it has learned what it can", async || {
         client.get("/").await;
-        let status: Value = serde_json::from_str(&agent.admin_page("/status").await).unwrap();
+        let status = agent.status().await;
         let load = &status["own_load"];
         load["capacity_millirif"].is_u64().then(|| {
             assert_eq!(load["capacity_source"], "latency");

@@ -45,8 +45,7 @@ async fn calls(first: &Replica, second: &Replica) -> (u64, u64) {
         assert!(answer.contains("grpc-status"), "{answer}");
     }
     proxy.settled().await;
-    let status: serde_json::Value =
-        serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+    let status = proxy.status().await;
     let of = |name| {
         let requests = &status["replicas"][0]["requests"];
         requests[name].as_u64().unwrap()

@@ -43,8 +43,7 @@ pub(crate) const HTTP: &str = "[health]\ncheck = \"http\"\npath = \"/check\"\nho
 /// Waits until the status has these states for the replicas, in their order.
 async fn verdicts(proxy: &Proxy, expected: &[&str]) {
     until(&format!("the replicas are {expected:?}"), async || {
-        let status: serde_json::Value =
-            serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+        let status = proxy.status().await;
         let replicas = status["replicas"].as_array().unwrap().iter();
         let found: Vec<_> = replicas
             .map(|replica| replica["health"]["verdict"].clone())

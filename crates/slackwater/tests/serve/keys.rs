@@ -4,11 +4,10 @@
 use crate::clients::{Answer, Client};
 use crate::control::{Token, done};
 use crate::decisions::decisions;
-use crate::proxy::{Proxy, slackwater, until};
+use crate::proxy::{Proxy, agent, until};
 use crate::reload::Written;
 use crate::replicas::{Replica, unused_address};
 use core::net::SocketAddr;
-use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -388,30 +387,6 @@ async fn same_user(proxy: &Proxy) -> BTreeSet<String> {
     names
 }
 
-static FILES: AtomicU32 = AtomicU32::new(0);
-
-fn file_of(text: &str) -> std::path::PathBuf {
-    let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let name = format!("slackwater-keys-{}-{number}.toml", std::process::id());
-    let file = std::env::temp_dir().join(name);
-    std::fs::write(&file, text).unwrap();
-    file
-}
-
-/// An agent that remembers hints, before this server.
-pub(crate) fn agent(server: SocketAddr, hint: &str) -> Proxy {
-    let file = file_of(&format!(
-        "listen = \"127.0.0.1:0\"\nto = \"{server}\"\nadmin.listen = \"127.0.0.1:0\"\n{hint}"
-    ));
-    let agent = Proxy::spawn_command(&mut slackwater(&[
-        "agent",
-        "--config",
-        file.to_str().unwrap(),
-    ]));
-    std::fs::remove_file(&file).unwrap();
-    agent
-}
-
 /// A server whose work takes as long for each request, and that answers with its name and the
 /// head that it received. The latencies of all servers are then alike, and hints decide.
 async fn server(name: &'static str) -> Replica {
@@ -472,8 +447,7 @@ async fn hints_find_the_replica_that_has_answered_the_key() {
     }
     let mut counts = [0; 3];
     for agent in &agents {
-        let page = agent.admin_page("/status").await;
-        let hints = serde_json::from_str::<Value>(&page).unwrap()["own_hints"].clone();
+        let hints = agent.status().await["own_hints"].clone();
         for (sum, key) in counts.iter_mut().zip(["entries", "hits", "misses"]) {
             *sum += hints[key].as_u64().unwrap();
         }

@@ -2,7 +2,6 @@
 
 use crate::clients::get;
 use crate::proxy::{PATIENCE, Proxy, slackwater, until};
-use crate::reload::status;
 use crate::replicas::Replica;
 use crate::upgrade::{process, successor_of};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -123,7 +122,7 @@ async fn a_fleet_follows_its_pods_and_outlives_the_api_server() {
     answered_by(&proxy, &["two"]).await;
     let name = json!(format!("web-2@{}", two.address));
     until("the status has it alone", async || {
-        let found = status(&proxy).await;
+        let found = proxy.status().await;
         let replicas = found["replicas"].as_array().unwrap();
         (replicas.len() == 1 && replicas[0]["name"] == name).then_some(())
     })
@@ -135,7 +134,7 @@ async fn a_fleet_follows_its_pods_and_outlives_the_api_server() {
     drop((server, watch));
     proxy.log_line("cannot be reached");
     answered_by(&proxy, &["two"]).await;
-    let found = status(&proxy).await;
+    let found = proxy.status().await;
     let discovery = &found["services"][0]["discovery"];
     assert_eq!(discovery["source"], json!("kubernetes shop/web:http"));
     assert!(discovery["answered_at_ms"].is_u64(), "{discovery}");

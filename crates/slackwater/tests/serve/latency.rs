@@ -2,7 +2,7 @@
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, reload};
 use crate::replicas::Replica;
 use core::time::Duration;
 use serde_json::Value;
@@ -57,7 +57,7 @@ async fn becomes(proxy: &Proxy, expected: &[(&str, u64)]) {
         .collect();
     let mut found = BTreeMap::new();
     until(&format!("{expected:?}"), async || {
-        found = classes(&status(proxy).await);
+        found = classes(&proxy.status().await);
         (found == expected).then_some(())
     })
     .await;
@@ -85,7 +85,7 @@ async fn each_request_is_counted_once_by_its_outcome() {
         (get(proxy.address, "/").await.status == 502).then_some(())
     })
     .await;
-    let after = classes(&status(&proxy).await);
+    let after = classes(&proxy.status().await);
     assert!(after["5xx"] > 1, "{after:?}");
     assert_eq!(after["2xx"], 2);
 }
@@ -129,7 +129,7 @@ async fn live_counts_miss_no_request_when_a_service_is_rebuilt() {
     // Wait for more than there were before, so that the next sample sees no smaller count. A worker
     // may switch to the new service a moment later than the status does.
     let counted = async || {
-        let counted = classes(&status(&proxy).await);
+        let counted = classes(&proxy.status().await);
         counted.get("2xx").copied().unwrap_or_default()
     };
     until("three are counted again", async || {
@@ -158,7 +158,7 @@ async fn a_client_that_leaves_is_no_failure() {
     becomes(&proxy, &[]).await;
     drop(client);
     becomes(&proxy, &[("client_gone", 1)]).await;
-    let first_byte = &status(&proxy).await["services"][0]["latency"][0]["first_byte_us"];
+    let first_byte = &proxy.status().await["services"][0]["latency"][0]["first_byte_us"];
     assert!(first_byte.is_null(), "there was no head: {first_byte}");
     until("it is reported", async || {
         (told(&proxy, "requests").await == 1).then_some(())
@@ -182,7 +182,7 @@ async fn client_that_leaves_the_queue_is_no_failure() {
     let mut second = Client::connect(proxy.address).await;
     second.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
     until("it waits", async || {
-        let waiting = &status(&proxy).await["services"][0]["line"]["waiting"];
+        let waiting = &proxy.status().await["services"][0]["line"]["waiting"];
         (*waiting == 1).then_some(())
     })
     .await;
@@ -232,7 +232,7 @@ async fn the_time_to_the_head_and_to_the_end_are_distinguished() {
     // The status is read again and again, until the head has been delayed long enough to be
     // distinguished from the rest.
     until("the head is late", async || {
-        let seen = status(&proxy).await;
+        let seen = proxy.status().await;
         assert_eq!(classes(&seen).len(), 0);
         (head_since.elapsed() > Duration::from_millis(20)).then_some(())
     })
@@ -240,13 +240,13 @@ async fn the_time_to_the_head_and_to_the_end_are_distinguished() {
     let head_late = head_since.elapsed();
     head.add_permits(1);
     until("the head is here", async || {
-        (us(&status(&proxy).await, "first_byte_us") > 0).then_some(())
+        (us(&proxy.status().await, "first_byte_us") > 0).then_some(())
     })
     .await;
     let rest_since = Instant::now();
     until("the rest is late", async || {
         assert_eq!(
-            us(&status(&proxy).await, "total_us"),
+            us(&proxy.status().await, "total_us"),
             0,
             "it is not complete"
         );
@@ -259,7 +259,7 @@ async fn the_time_to_the_head_and_to_the_end_are_distinguished() {
     becomes(&proxy, &[("2xx", 1)]).await;
     let whole = began.elapsed();
     let most = whole.saturating_sub(rest_late);
-    let status = status(&proxy).await;
+    let status = proxy.status().await;
     let within = |found_us: u64, least: Duration, most: Duration| {
         let found = Duration::from_micros(found_us);
         assert!(

@@ -1,8 +1,7 @@
 //! The stream of events from processes that are shut down or replaced: it ends, and is complete.
 
-use crate::control::config;
 use crate::proxy::Proxy;
-use crate::reload::Written;
+use crate::reload::{Written, config};
 use crate::replicas::Replica;
 use crate::upgrade::{process, successor_of};
 use core::net::SocketAddr;

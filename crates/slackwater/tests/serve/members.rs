@@ -30,7 +30,7 @@ fn of_tier(replica: &Replica, tier: u8) -> String {
     format!("{{ address = \"{}\", tier = {tier} }},", replica.address)
 }
 
-/// Sends requests, and counts how many each replica answers.
+/// Sends requests on one connection, and counts how many each replica answers.
 pub(crate) async fn answers<const N: usize>(
     proxy: &Proxy,
     names: [&str; N],
@@ -45,10 +45,6 @@ pub(crate) async fn answers<const N: usize>(
         counts[place.unwrap_or_else(|| panic!("{}: {name:?}", answer.status))] += 1;
     }
     counts
-}
-
-async fn status(proxy: &Proxy) -> serde_json::Value {
-    serde_json::from_str(&proxy.admin_page("/status").await).unwrap()
 }
 
 #[tokio::test]
@@ -71,7 +67,7 @@ async fn share_is_proportional_to_weight_and_follows_its_changes() {
             (answers(&proxy, names, 40).await == expected).then_some(())
         })
         .await;
-        let shown = status(&proxy).await;
+        let shown = proxy.status().await;
         assert_eq!(shown["replicas"][0]["weight"], weights.0);
         assert_eq!(shown["replicas"][0]["available"], weights.0 > 0);
     }
@@ -159,7 +155,7 @@ async fn checked(name: &'static str) -> (Replica, Arc<AtomicBool>) {
 /// Waits until requests go to these replicas alone, and the status agrees.
 async fn served_by<const N: usize>(proxy: &Proxy, tier: Option<u8>, names: [&str; N]) {
     until(&format!("requests go to {names:?}"), async || {
-        let shown = status(proxy).await;
+        let shown = proxy.status().await;
         if shown["services"][0]["tier"] != serde_json::to_value(tier).unwrap() {
             return None;
         }
@@ -264,13 +260,13 @@ async fn a_replica_that_never_answered_probes_is_not_unreachable() {
     let proxy = Written::new("tiers-mute", &toml).serve(&[]);
     until("they are unprobed", async || {
         answers(&proxy, ["one", "two"], 10).await;
-        let shown = status(&proxy).await;
+        let shown = proxy.status().await;
         let is_unprobed = |place: usize| shown["replicas"][place]["state"] == "unprobed";
         (is_unprobed(0) && is_unprobed(1)).then_some(())
     })
     .await;
     answers(&proxy, ["one", "two"], 50).await;
-    assert_eq!(status(&proxy).await["services"][0]["tier"], 0);
+    assert_eq!(proxy.status().await["services"][0]["tier"], 0);
 }
 
 /// A replica that answers probes as long as the task runs, and requests until it hangs.
@@ -316,11 +312,11 @@ async fn a_replica_that_hangs_is_not_chosen_while_others_answer_probes() {
         drop(one_probes);
         // There are no requests meanwhile: idle probes notice it.
         until("it is unreachable", async || {
-            let shown = status(&proxy).await;
+            let shown = proxy.status().await;
             (shown["replicas"][0]["state"] == "unreachable").then_some(())
         })
         .await;
-        let shown = status(&proxy).await;
+        let shown = proxy.status().await;
         assert_eq!(shown["replicas"][0]["available"], false, "{policy}");
         assert_eq!(shown["replicas"][1]["state"], "available", "{policy}");
         for _ in 0..200 {

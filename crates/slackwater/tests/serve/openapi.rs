@@ -2,9 +2,9 @@
 //! it.
 
 use crate::clients::Answer;
-use crate::control::{TOKEN, Token, config};
+use crate::control::{TOKEN, Token};
 use crate::proxy::{Proxy, slackwater, until};
-use crate::reload::Written;
+use crate::reload::{Written, config};
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use serde_json::{Value, json};

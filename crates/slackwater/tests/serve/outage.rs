@@ -3,7 +3,6 @@
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::reload::status;
 use crate::replicas::{Replica, unused_address, vacant};
 use crate::routes::services;
 use serde_json::Value;
@@ -12,7 +11,7 @@ use serde_json::Value;
 async fn requests_until(proxy: &Proxy, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     until(what, async || {
         get(proxy.address, "/").await;
-        Some(status(proxy).await).filter(|told| is_so(told))
+        Some(proxy.status().await).filter(|told| is_so(told))
     })
     .await
 }

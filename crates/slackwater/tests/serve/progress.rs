@@ -1,10 +1,10 @@
 //! A client that makes no progress is cut off, whatever else it sends. A request that waits for a
 //! full replica waits no longer than its timeout.
 
-use crate::clients::get;
+use crate::clients::{ask, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::{self, Replica};
-use crate::room::{ask, in_flight};
+use crate::room::in_flight;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use h2::client::SendRequest;

@@ -191,6 +191,11 @@ impl Proxy {
         admin_page(self.admin, path, "").await
     }
 
+    /// The status, from the admin server.
+    pub(crate) async fn status(&self) -> serde_json::Value {
+        serde_json::from_str(&self.admin_page("/status").await).unwrap()
+    }
+
     /// The metrics in the format with exemplars.
     pub(crate) async fn open_metrics(&self) -> String {
         let accept = "accept: application/openmetrics-text\r\n";
@@ -200,8 +205,7 @@ impl Proxy {
     /// The sum of a count over all replicas; `pointer` leads to it from a replica's entry in the
     /// status.
     pub(crate) async fn sum(&self, pointer: &str) -> u64 {
-        let status: serde_json::Value =
-            serde_json::from_str(&self.admin_page("/status").await).unwrap();
+        let status = self.status().await;
         let replicas = status["replicas"].as_array().unwrap().iter();
         replicas
             .map(|replica| {
@@ -236,6 +240,17 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// An agent before this server, with these keys in its file.
+pub(crate) fn agent(server: SocketAddr, keys: &str) -> Proxy {
+    let (file, to) = (tempfile(keys), server.to_string());
+    let (path, any) = (file.to_str().unwrap(), "127.0.0.1:0");
+    let agent = Proxy::spawn(&[
+        "agent", "--config", path, "--to", &to, "--listen", any, "--admin", any,
+    ]);
+    std::fs::remove_file(&file).unwrap();
+    agent
 }
 
 /// Reads a page of an admin server, with these header fields.

@@ -136,8 +136,7 @@ async fn proxy_header_from_an_untrusted_address_is_refused() {
 }
 
 async fn refused(proxy: &Proxy) -> u64 {
-    let page = proxy.admin_page("/status").await;
-    let status: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let status = proxy.status().await;
     status["proxy_headers_refused"].as_u64().unwrap()
 }
 

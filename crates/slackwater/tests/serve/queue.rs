@@ -1,10 +1,9 @@
 //! The queue before a service: which requests wait, which are rejected, and that each permit is
 //! returned.
 
-use crate::clients::{self, Client, empty, get};
+use crate::clients::{self, Client, ask, empty, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
-use core::net::SocketAddr;
 use core::time::Duration;
 use http::Request;
 use http_body_util::BodyExt;
@@ -46,13 +45,6 @@ async fn queued(proxy: &Proxy, requests: u64) {
         (queue_count(proxy, "queued_total").await == requests).then_some(())
     })
     .await;
-}
-
-pub(crate) fn ask(
-    address: SocketAddr,
-    path: &'static str,
-) -> tokio::task::JoinHandle<clients::Answer> {
-    tokio::spawn(async move { get(address, path).await })
 }
 
 #[tokio::test]

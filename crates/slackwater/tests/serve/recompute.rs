@@ -4,10 +4,9 @@
 //! This is a second implementation of each rule, which reads nothing but the JSON. It calculates
 //! the deciding values from the factors, compares them with the reported ones, and then picks.
 
-use crate::capacity::agent;
 use crate::clients::Client;
 use crate::decisions::decisions;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, agent};
 use crate::replicas::Replica;
 use core::cmp::Ordering;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};

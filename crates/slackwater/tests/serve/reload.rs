@@ -52,7 +52,7 @@ fn list(replicas: &[&Replica]) -> String {
 }
 
 /// One service with two workers, round robin, without probes.
-fn config(replicas: &[&Replica], more: &str) -> String {
+pub(crate) fn config(replicas: &[&Replica], more: &str) -> String {
     let list = list(replicas);
     format!(
         "listen = \"127.0.0.1:0\"\nworkers = 2\npolicy = \"round_robin\"\nreplicas = {list}\n\
@@ -66,10 +66,6 @@ pub(crate) fn reload(proxy: &Proxy) {
     proxy.log_line("reload requested");
     // Reloaded or rejected.
     proxy.log_line("configuration re");
-}
-
-pub(crate) async fn status(proxy: &Proxy) -> serde_json::Value {
-    serde_json::from_str(&proxy.admin_page("/status").await).unwrap()
 }
 
 async fn nothing_in_flight(proxy: &Proxy) {
@@ -119,7 +115,7 @@ async fn no_request_fails_during_repeated_reloads() {
     is_over.store(true, Ordering::Relaxed);
     clients.join_all().await;
     nothing_in_flight(&proxy).await;
-    let status = status(&proxy).await;
+    let status = proxy.status().await;
     assert_eq!(status["reloads"]["taken"], 12);
     assert_eq!(status["reloads"]["refused"], 0);
 }
@@ -150,7 +146,7 @@ async fn invalid_configuration_is_reported_and_changes_nothing() {
     ] {
         written.become_text(&text);
         reload(&proxy);
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         let failure = status["reloads"]["failure"].as_str().unwrap();
         assert!(failure.contains(expected), "{failure}");
         assert_eq!(status["services"][0]["policy"], "round_robin");
@@ -161,7 +157,7 @@ async fn invalid_configuration_is_reported_and_changes_nothing() {
     }
     written.become_text(&good);
     reload(&proxy);
-    let status = status(&proxy).await;
+    let status = proxy.status().await;
     assert_eq!(status["reloads"]["refused"], 4);
     assert_eq!(status["reloads"]["taken"], 1);
     assert_eq!(status["reloads"]["failure"], serde_json::Value::Null);
@@ -177,7 +173,7 @@ async fn reload_keeps_state_and_names_keys_that_need_a_restart() {
         assert_eq!(get(proxy.address, "/").await.status, 200);
     }
     let picks = async || {
-        status(&proxy).await["counts"]["picks"]["turn"]
+        proxy.status().await["counts"]["picks"]["turn"]
             .as_u64()
             .unwrap()
     };
@@ -188,7 +184,7 @@ async fn reload_keeps_state_and_names_keys_that_need_a_restart() {
     proxy.log_line("services_kept=1");
     proxy.log_line("workers not changed: restart to apply it");
     assert_eq!(picks().await, 5, "the same policies");
-    let after = status(&proxy).await;
+    let after = proxy.status().await;
     let of_one = after["replicas"].as_array().unwrap().iter();
     let sent: Vec<_> = of_one.map(|it| it["requests"]["sent"].as_u64()).collect();
     assert_eq!(sent, [Some(0), Some(5)], "in the order of the file");
@@ -302,7 +298,7 @@ async fn a_replica_that_leaves_finishes_its_requests_and_gets_no_more() {
     // A mistake in the file keeps the fleet as it is, and is shown in the status.
     fleet.become_text("replicas = []\n");
     proxy.log_line("discovery failed, fleet unchanged");
-    let found = status(&proxy).await;
+    let found = proxy.status().await;
     let failure = &found["services"][0]["discovery"]["failure"];
     assert!(
         failure.as_str().unwrap().contains("found no replica"),
@@ -392,7 +388,7 @@ async fn results_of_health_checks_survive_a_reload() {
     let written = Written::new("found", &text);
     let proxy = written.serve(&[]);
     let verdict = async || {
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         status["replicas"][0]["health"]["verdict"].clone()
     };
     until("it is down", async || {

@@ -101,6 +101,14 @@ impl Replica {
         .await
     }
 
+    /// A replica that reads one head on each connection and closes it.
+    pub(crate) async fn closing() -> Self {
+        Self::scripted(|mut connection| async move {
+            connection.head().await;
+        })
+        .await
+    }
+
     pub(crate) async fn scripted<F>(script: impl Fn(Connection) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,

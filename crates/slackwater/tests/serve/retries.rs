@@ -34,14 +34,6 @@ async fn says(name: &'static str, status: u16, fields: &'static str) -> Replica 
     .await
 }
 
-/// A replica that reads each head and closes.
-async fn resets() -> Replica {
-    Replica::scripted(|mut connection| async move {
-        connection.head().await;
-    })
-    .await
-}
-
 /// A replica that never answers.
 async fn hangs() -> Replica {
     Replica::scripted(|mut connection| async move { while connection.more().await > 0 {} }).await
@@ -127,8 +119,7 @@ async fn each_attempt_goes_to_another_replica_last_answer_is_forwarded() {
         assert_eq!(answer.field("x-slackwater-error"), None, "a replica's own");
         proxy.settled().await;
         assert_eq!(proxy.sum("/requests/sent").await, tries);
-        let status: serde_json::Value =
-            serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+        let status = proxy.status().await;
         let replicas = status["replicas"].as_array().unwrap().iter();
         let most = replicas
             .map(|replica| replica["requests"]["sent"].as_u64().unwrap())
@@ -159,7 +150,7 @@ async fn refused_connections_cost_no_budget_but_count_as_attempts() {
 
 #[tokio::test]
 async fn a_broken_connection_is_retried_elsewhere_if_configured() {
-    let (bad, well) = (resets().await, Replica::echo("well").await);
+    let (bad, well) = (Replica::closing().await, Replica::echo("well").await);
     let replicas = [bad.address, well.address];
     for (toml, expected) in [
         ("", [200, 200, 200, 200]),

@@ -1,22 +1,14 @@
 //! The limit of connections to each replica: requests that find none free go to another replica, or
 //! wait for a while.
 
-use crate::clients::{self, empty, get};
+use crate::clients::{self, ask, empty, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::{self, Replica};
-use core::net::SocketAddr;
 use core::time::Duration;
 use http::Request;
 use http_body_util::BodyExt;
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
-
-pub(crate) fn ask(
-    address: SocketAddr,
-    path: &'static str,
-) -> tokio::task::JoinHandle<clients::Answer> {
-    tokio::spawn(async move { get(address, path).await })
-}
 
 pub(crate) async fn in_flight(proxy: &Proxy, count: u64) {
     until(&format!("{count} are in flight"), async || {

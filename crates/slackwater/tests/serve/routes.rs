@@ -49,7 +49,7 @@ async fn requests_without_a_service_are_counted_by_answer() {
            [[routes]]\npath_prefix = \"/web\"\nservice = \"web\"\nlimits.body_bytes_max = 1\n";
     let proxy = Proxy::of_file(&toml);
     let counted = async || {
-        let status = crate::reload::status(&proxy).await;
+        let status = proxy.status().await;
         let names = ["no_route", "redirected", "responded", "refused"];
         let counted = names.map(|name| status["unrouted_requests"][name].as_u64().unwrap());
         let latency = &status["services"][0]["latency"];
@@ -101,8 +101,7 @@ async fn first_route_that_matches_host_path_method_and_headers_decides() {
     assert_eq!(unknown.status, 404);
     assert_eq!(unknown.field("x-slackwater-error"), Some("no_route"));
     proxy.settled().await;
-    let status: serde_json::Value =
-        serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+    let status = proxy.status().await;
     let sent: Vec<_> = (status["replicas"].as_array().unwrap().iter())
         .map(|it| {
             (

@@ -5,7 +5,6 @@ use crate::access_log::Log;
 use crate::aversion::{EAGER, count, failures, says, stands};
 use crate::clients::Client;
 use crate::proxy::{Proxy, until};
-use crate::reload::status;
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -98,7 +97,7 @@ pub(crate) async fn fleet(bytes: usize) -> (Sick, [Replica; 3], Vec<SocketAddr>)
 }
 
 async fn shadow_trials(proxy: &Proxy) -> u64 {
-    let shadows = &status(proxy).await["services"][0]["admission"]["shadow_trials"];
+    let shadows = &proxy.status().await["services"][0]["admission"]["shadow_trials"];
     shadows.as_u64().unwrap()
 }
 
@@ -111,7 +110,7 @@ async fn no_client_request_reaches_an_ejected_replica_until_it_is_healthy() {
     stands(&proxy, &mut client, 0, "ejected").await;
     // Requests until the ejection may have been copied, too.
     let (_, shadows_before) = sick.heard_copies(&proxy, 0).await;
-    let before = status(&proxy).await;
+    let before = proxy.status().await;
     assert_eq!(failures(&mut client, "GET", 300).await, 0);
     until("there were copies", async || {
         assert_eq!(failures(&mut client, "GET", 4).await, 0);
@@ -119,7 +118,7 @@ async fn no_client_request_reaches_an_ejected_replica_until_it_is_healthy() {
     })
     .await;
     let (heard, shadows) = sick.heard_copies(&proxy, shadows_before).await;
-    let trials = count(&status(&proxy).await, "trials") - count(&before, "trials");
+    let trials = count(&proxy.status().await, "trials") - count(&before, "trials");
     let copies = shadows - shadows_before;
     assert_eq!((trials, heard.len() as u64), (copies, copies));
     for head in &heard {
@@ -227,7 +226,7 @@ async fn trial_with_too_long_a_response_counts_too() {
     sick.heal();
     let back = until("it is back", async || {
         assert_eq!(failures(&mut client, "GET", 4).await, 0);
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         (count(&status, "readmissions") > 0).then_some(status)
     })
     .await;

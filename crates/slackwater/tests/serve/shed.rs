@@ -4,7 +4,6 @@
 use crate::aversion::{count, failures, state};
 use crate::clients::Client;
 use crate::proxy::{Proxy, until};
-use crate::reload::status;
 use crate::replicas::Replica;
 use crate::routes::{ask, services};
 
@@ -97,7 +96,7 @@ async fn a_replica_that_rejects_all_requests_gets_less_and_is_not_ejected() {
         // the machine.
         let status = until("it has less than half", async || {
             assert_eq!(failures(&mut client, "GET", 20).await, 0, "{mark}");
-            let status = status(&proxy).await;
+            let status = proxy.status().await;
             let share = &status["replicas"][0]["standing"]["share_millionths"];
             (share.as_u64() < Some(500_000)).then_some(status)
         })

@@ -4,7 +4,7 @@
 use crate::aversion::{EAGER, WORK, count, failures, joining, says, stands, state, warms_up};
 use crate::clients::Client;
 use crate::proxy::{Proxy, until};
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, reload};
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -118,16 +118,16 @@ async fn restart_seen_in_reports_starts_a_warm_up() {
     let mut client = Client::connect(proxy.address).await;
     until("all have reported", async || {
         assert_eq!(failures(&mut client, "GET", 10).await, 0);
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         let reports = status["counts"]["probes"]["answered"].as_u64().unwrap();
         (reports > 60).then_some(())
     })
     .await;
-    assert_eq!(count(&status(&proxy).await, "warm_ups"), 0);
+    assert_eq!(count(&proxy.status().await, "warm_ups"), 0);
     incarnations[1].store(7, Ordering::SeqCst);
     // There are no requests, so it cannot finish warming up.
     let restarted = until("its report has come", async || {
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         (state(&status, 1) == "warming_up").then_some(status)
     })
     .await;
@@ -160,7 +160,7 @@ async fn reload_keeps_learned_state_and_applies_new_settings() {
     let mut client = Client::connect(proxy.address).await;
     let standing = async |client: &mut Client| {
         let failed = failures(client, "GET", 80).await;
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         let named = |list: &str, key: &str, name: &str| {
             let mut entries = status[list].as_array().unwrap().iter();
             entries.find(|it| it[key] == name).unwrap().clone()

@@ -1,17 +1,20 @@
 //! Tied requests: a proxy, agents with queues, and servers that process one request at a time. The
 //! tests check which copies reach a server, and how the other ones are reported and counted.
 
-use crate::clients::{Answer, Client, get};
-use crate::proxy::{Proxy, slackwater, until};
+use crate::clients::{Answer, Client, ask};
+use crate::proxy::{Proxy, agent, until};
 use crate::replicas::{Replica, unused_address};
 use core::net::SocketAddr;
-use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// Enough time for an agent that starts a request to report it before the second copy arrives.
 pub(crate) const TIED: &str = "[tie]\nenabled = true\ndelay = \"300ms\"\n";
+
+/// Keys of an agent that starts one request at a time, and shares tied requests on this machine.
+const QUEUED: &str =
+    "[queue]\nrequests_max = 1\nwait_max = \"1m\"\n[tie]\npeers = [\"127.0.0.0/8\"]\n";
 
 /// A server that answers each request when notified; at `/break` the server `other` breaks the
 /// connection.
@@ -80,7 +83,7 @@ impl Site {
         let servers = [Server::new("one").await, Server::new("other").await];
         let agents = servers
             .each_ref()
-            .map(|server| agent(server.replica.address));
+            .map(|server| agent(server.replica.address, QUEUED));
         let addresses = agents.each_ref().map(|agent| agent.address);
         Self {
             servers,
@@ -91,21 +94,19 @@ impl Site {
 
     /// Takes the only permit at the server behind that agent.
     pub(crate) async fn fill(&self, number: usize) -> JoinHandle<Answer> {
-        let address = self.agents[number].address;
-        let asking = tokio::spawn(async move { get(address, "/full").await });
+        let asking = ask(self.agents[number].address, "/full");
         self.servers[number].is_asked("/full").await;
         asking
     }
 
     pub(crate) fn ask(&self, path: &'static str) -> JoinHandle<Answer> {
-        let address = self.proxy.address;
-        tokio::spawn(async move { get(address, path).await })
+        ask(self.proxy.address, path)
     }
 
     /// Waits until a request is queued at the agent.
     pub(crate) async fn waits_at(&self, number: usize) {
         until("it waits", async || {
-            let status = status(&self.agents[number]).await;
+            let status = self.agents[number].status().await;
             (status["own_queue"]["waiting"]["interactive"] == 1).then_some(())
         })
         .await;
@@ -113,7 +114,7 @@ impl Site {
 
     /// One of the agent's counts.
     async fn ties(&self, number: usize, count: &str) -> u64 {
-        status(&self.agents[number]).await["own_ties"][count]
+        self.agents[number].status().await["own_ties"][count]
             .as_u64()
             .unwrap()
     }
@@ -135,32 +136,10 @@ impl Site {
     }
 }
 
-fn agent(server: SocketAddr) -> Proxy {
-    let name = format!(
-        "slackwater-ties-{}-{}.toml",
-        std::process::id(),
-        server.port()
-    );
-    let file = std::env::temp_dir().join(name);
-    let keys = "[queue]\nrequests_max = 1\nwait_max = \"1m\"\n[tie]\npeers = [\"127.0.0.0/8\"]\n";
-    std::fs::write(&file, keys).unwrap();
-    let (path, to) = (file.to_str().unwrap(), server.to_string());
-    let any = "127.0.0.1:0";
-    let agent = Proxy::spawn_command(&mut slackwater(&[
-        "agent", "--config", path, "--to", &to, "--listen", any, "--admin", any,
-    ]));
-    std::fs::remove_file(&file).unwrap();
-    agent
-}
-
-async fn status(process: &Proxy) -> Value {
-    serde_json::from_str(&process.admin_page("/status").await).unwrap()
-}
-
 /// Counts of the proxy's service: tied requests, second copies sent, won by a second copy, dropped
 /// by a replica, without a second copy for lack of budget.
 async fn counts(proxy: &Proxy) -> [u64; 5] {
-    let status = status(proxy).await;
+    let status = proxy.status().await;
     let admission = &status["services"][0]["admission"];
     [
         "ties",
@@ -282,12 +261,11 @@ async fn failed_tied_copy_is_retried_where_the_other_was_dropped() {
 #[tokio::test]
 async fn tied_request_succeeds_if_one_agent_is_down() {
     let server = Server::new("one").await;
-    let agent = agent(server.replica.address);
+    let agent = agent(server.replica.address, QUEUED);
     let addresses = [agent.address, unused_address().await];
     for addresses in [addresses, [addresses[1], addresses[0]]] {
         let proxy = Proxy::start(&addresses, TIED);
-        let address = proxy.address;
-        let answer = tokio::spawn(async move { get(address, "/work").await });
+        let answer = ask(proxy.address, "/work");
         until("the other one is tried", async || {
             (proxy.sum("/requests/connect_failures").await == 1).then_some(())
         })
@@ -305,8 +283,7 @@ async fn replicas_without_tie_support_run_both_copies_within_the_budget() {
     let addresses = servers.each_ref().map(|server| server.replica.address);
     let keys = format!("{TIED}budget = 0\nburst = 1\n");
     let proxy = Proxy::start(&addresses, &keys);
-    let address = proxy.address;
-    let answer = tokio::spawn(async move { get(address, "/twice").await });
+    let answer = ask(proxy.address, "/twice");
     for server in &servers {
         server.is_asked("/twice").await;
     }
@@ -325,7 +302,7 @@ async fn replicas_without_tie_support_run_both_copies_within_the_budget() {
     let won = u64::from(answer.field("x-slackwater-attempt") == Some("2"));
     assert_eq!(counts(&proxy).await, [1, 1, won, 0, 0]);
     // No replica dropped a copy, so the budget is used up.
-    let answer = tokio::spawn(async move { get(address, "/once").await });
+    let answer = ask(proxy.address, "/once");
     until("the budget is spent", async || {
         (counts(&proxy).await[4] == 1).then_some(())
     })

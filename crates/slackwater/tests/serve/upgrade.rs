@@ -71,8 +71,7 @@ impl Drop for Successor {
 
 /// The id of the process that answers now.
 pub(crate) async fn process(proxy: &Proxy) -> u32 {
-    let status: serde_json::Value =
-        serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+    let status = proxy.status().await;
     status["process"].as_u64().unwrap().try_into().unwrap()
 }
 

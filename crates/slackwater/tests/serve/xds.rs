@@ -5,7 +5,7 @@ mod policies;
 
 use crate::clients::get;
 use crate::proxy::{Proxy, until};
-use crate::reload::{Written, status};
+use crate::reload::Written;
 use crate::replicas::Replica;
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -224,7 +224,7 @@ async fn a_fleet_follows_its_resource_and_outlives_the_control_plane() {
     proxy.log_line("discovery failed, fleet unchanged");
     plane.end();
     until("the status says that the stream has ended", async || {
-        let found = status(&proxy).await;
+        let found = proxy.status().await;
         let discovery = &found["services"][0]["discovery"];
         assert_eq!(discovery["source"], json!("xds web"));
         (discovery["xds"]["streams"].as_u64() > Some(1)).then_some(())

@@ -3,7 +3,7 @@
 use crate::members::{answers, probed};
 use crate::proxy::{Proxy, until};
 use crate::recording::Recording;
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, reload};
 use crate::replicas::Replica;
 use slackwater_tower::server::Load;
 use tokio_util::task::AbortOnDropHandle;
@@ -54,7 +54,7 @@ async fn served_by(proxy: &Proxy, name: usize) {
 }
 
 async fn far_requests(proxy: &Proxy) -> u64 {
-    let shown = status(proxy).await;
+    let shown = proxy.status().await;
     shown["services"][0]["admission"]["far"].as_u64().unwrap()
 }
 
@@ -87,7 +87,7 @@ async fn requests_leave_their_zone_when_it_is_full_or_gone() {
     let metric = format!("slackwater_far_requests_total{{service=\"default\"}} {counted}\n");
     let metrics = proxy.admin_page("/metrics").await;
     assert!(metrics.contains(&metric), "{metric}{metrics}");
-    let sent = status(&proxy).await["replicas"][1]["requests"]["sent"].clone();
+    let sent = proxy.status().await["replicas"][1]["requests"]["sent"].clone();
     assert_eq!(sent, counted, "the other replica is the far one");
 
     // Each part of a replica is far.
@@ -100,7 +100,7 @@ async fn requests_leave_their_zone_when_it_is_full_or_gone() {
     reload(&proxy);
     served_by(&proxy, 1).await;
     assert!(far_requests(&proxy).await >= counted, "counts go on");
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     assert_eq!(
         (&shown["replicas"][0]["zone"], &shown["replicas"][0]["far"]),
         (&"b".into(), &true.into())
@@ -111,7 +111,7 @@ async fn requests_leave_their_zone_when_it_is_full_or_gone() {
     written.become_text(&config("b", &both(["b", "a"], 1)));
     reload(&proxy);
     served_by(&proxy, 0).await;
-    assert_eq!(status(&proxy).await["replicas"][0]["far"], false);
+    assert_eq!(proxy.status().await["replicas"][0]["far"], false);
 
     until("nothing is in flight", async || {
         (proxy.sum("/in_flight").await == 0).then_some(())

@@ -33,9 +33,9 @@ fn recorder(settings: &AccessLogSettings) -> (Rc<RequestRecorder>, Arc<Queue>) {
 
 /// A directory without replicas.
 #[derive(Debug)]
-struct Nobody;
+struct NoDirectory;
 
-impl Directory for Nobody {
+impl Directory for NoDirectory {
     fn policy(&self) -> &'static str {
         "random"
     }
@@ -87,7 +87,7 @@ fn a_record_is_written_once_with_its_outcome() {
         &recorder,
         http::Request::post("/a?secret=1").header("host", "x"),
     );
-    record.route(&"web".into(), &Rc::new(Nobody));
+    record.route(&"web".into(), &Rc::new(NoDirectory));
     record.attempt(
         AttemptKind::First,
         &"one".into(),
@@ -305,7 +305,7 @@ fn a_line_allocates_nothing_once_memory_is_warm() {
             .into();
         let origin = origin_of("2001:db8::7".parse().expect("an address"));
         let (service, replica) = ("web".into(), "one".into());
-        let directory = Rc::new(Nobody);
+        let directory = Rc::new(NoDirectory);
         let pick = pick(PickReason::Cold);
         let response = Response::new(String::new());
         let mut written = LineBuffer::new();

@@ -171,29 +171,29 @@ mod tests {
     use http::HeaderName;
 
     #[derive(Debug)]
-    struct Nobody;
+    struct Unwatched;
 
-    impl Watch for Nobody {
+    impl Watch for Unwatched {
         fn finish(self, _: End) {}
     }
 
     /// An agent's answer with one field added or changed.
     fn changed(
-        mut answer: Answer<Nobody>,
+        mut answer: Answer<Unwatched>,
         name: HeaderName,
         value: &'static str,
-    ) -> Answer<Nobody> {
+    ) -> Answer<Unwatched> {
         let headers = answer.headers_mut();
         headers.insert(name, HeaderValue::from_static(value));
         answer
     }
 
-    fn with(name: HeaderName, value: &'static str) -> Answer<Nobody> {
+    fn with(name: HeaderName, value: &'static str) -> Answer<Unwatched> {
         changed(withdrawn(), name, value)
     }
 
     /// Like [`with`], as the answer to a gRPC call.
-    fn with_in_grpc(name: HeaderName, value: &'static str) -> Answer<Nobody> {
+    fn with_in_grpc(name: HeaderName, value: &'static str) -> Answer<Unwatched> {
         let mut answer = withdrawn();
         convert_to_grpc(&mut answer);
         changed(answer, name, value)
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_rejected_request_is_recognized_with_its_reason() {
         for why in Shed::ALL {
-            let mut agents = turned_away::<Nobody>(why).map(drop);
+            let mut agents = turned_away::<Unwatched>(why).map(drop);
             let unstarted = Some(Unstarted::Shed(why));
             assert_eq!(read_unstarted(&agents), unstarted);
             let length = why.to_string().len() + 1;

@@ -24,28 +24,24 @@ const DEFENCELESS: [&str; 3] = ["prequal", "least_loaded", "power_of_d"];
 /// trials find out whether the replica is back.
 const PENALISING: &str = "peak_ewma";
 
-pub(super) fn of(played: &[Played]) -> Findings {
-    let plays = Plays::new(played);
-    if plays.iter().next().is_none() {
-        return Findings::default();
-    }
-    let mut claims = of_failing_fast(&plays);
-    claims.extend(of_sinkholes(&plays));
-    claims.extend(of_failing_fleets(&plays));
-    claims.extend(of_healing(&plays));
-    claims.extend(of_trouble(&plays));
-    let mut charts = error_charts(&plays);
+pub(super) fn of(plays: &Plays<'_>) -> Findings {
+    let mut claims = of_failing_fast(plays);
+    claims.extend(of_sinkholes(plays));
+    claims.extend(of_failing_fleets(plays));
+    claims.extend(of_healing(plays));
+    claims.extend(of_trouble(plays));
+    let mut charts = error_charts(plays);
     charts.extend(
         [(HEALS, "heals"), (LIES, "says that it has healed")]
-            .map(|(step, what)| share_chart(&plays, step, what)),
+            .map(|(step, what)| share_chart(plays, step, what)),
     );
-    charts.extend(TROUBLES.map(|name| trouble_chart(&plays, name)));
+    charts.extend(TROUBLES.map(|name| trouble_chart(plays, name)));
     Findings {
         claims,
         charts,
         tables: vec![
-            table("Failing replicas", &plays, |step| !is_trouble(step)),
-            table("Trouble", &plays, is_trouble),
+            table("Failing replicas", plays, |step| !is_trouble(step)),
+            table("Trouble", plays, is_trouble),
         ],
     }
 }

@@ -87,7 +87,7 @@ impl Figure for Health {
     }
 
     fn findings(&self, played: &[Played]) -> Findings {
-        findings::of(played)
+        Findings::of(played, findings::of)
     }
 }
 

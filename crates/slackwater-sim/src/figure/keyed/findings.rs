@@ -20,15 +20,11 @@ const HITS_BELOW: f64 = 0.03;
 const FILLING_SECONDS: usize = 5;
 
 pub(super) fn findings(played: &[Played]) -> Findings {
-    let plays = Plays::new(played);
-    if plays.iter().next().is_none() {
-        return Findings::default();
-    }
-    Findings {
-        claims: claims(&plays),
-        charts: charts(&plays),
-        tables: vec![overview(&plays), variants(&plays), refills(&plays)],
-    }
+    Findings::of(played, |plays| Findings {
+        claims: claims(plays),
+        charts: charts(plays),
+        tables: vec![overview(plays), variants(plays), refills(plays)],
+    })
 }
 
 /// Returns the play of a rule in a case, without a parameter.

@@ -1,9 +1,9 @@
 //! Changes from a shell: `slackwater admin`.
 
-use super::{TOKEN, Token, config, controlled, overrides};
+use super::{TOKEN, Token, controlled, overrides};
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
-use crate::reload::{Written, status};
+use crate::reload::{Written, config};
 use crate::replicas::{Replica, unused_address};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ async fn admin_commands_drain_weigh_and_restore_a_replica() {
     let mut held = Client::connect(proxy.address).await;
     held.send("GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await;
     let place = until("one of them has a request", async || {
-        let shown = status(&proxy).await;
+        let shown = proxy.status().await;
         (0..2).find(|&place| shown["replicas"][place]["in_flight"] == 1)
     })
     .await;

@@ -1,9 +1,9 @@
 //! Changes at run time and an upgrade: all of them are handed over, or none.
 
-use super::{Token, ask, config, controlled, done, overrides};
+use super::{Token, ask, controlled, done, overrides};
 use crate::clients::get;
 use crate::proxy::{Proxy, unconfigured, until};
-use crate::reload::{Written, status};
+use crate::reload::{Written, config};
 use crate::replicas::Replica;
 use crate::upgrade::{process, successor_of};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn overrides_survive_two_upgrades() {
         let answer = get(proxy.address, "/").await;
         assert!(answer.text().starts_with("two"), "{}", answer.text());
     }
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     assert_eq!(shown["services"][0]["policy"], "least_loaded");
     assert_eq!(
         shown["replicas"][0]["requests"]["sent"], 0,
@@ -57,7 +57,7 @@ async fn overrides_survive_two_upgrades() {
     // The overrides can be removed as usual, for later processes, too.
     let cleared = done(&proxy, "/overrides/clear", &json!({})).await;
     assert_eq!(cleared, before);
-    assert_eq!(status(&proxy).await["services"][0]["policy"], "round_robin");
+    assert_eq!(proxy.status().await["services"][0]["policy"], "round_robin");
     second.signal("USR2");
     let third = successor_of(&proxy, second.id()).await;
     second.ended().await;

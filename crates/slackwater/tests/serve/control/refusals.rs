@@ -1,9 +1,9 @@
 //! Unauthorized and mistaken changes: nothing is changed, and the answer states why.
 
-use super::{TOKEN, ask, bearer, config, controlled, done, overrides, send};
+use super::{TOKEN, ask, bearer, controlled, done, overrides, send};
 use crate::clients::Client;
 use crate::proxy::until;
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, config, reload};
 use crate::replicas::Replica;
 use serde_json::json;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ async fn without_a_token_file_every_change_is_refused() {
         overrides(&proxy).await,
         json!({"settings": [], "replicas": [], "control_plane": [], "control_plane_refused": []})
     );
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     assert_eq!(shown["overrides"]["allowed"], false);
 }
 
@@ -77,7 +77,7 @@ async fn changes_without_the_token_are_refused_counted_and_logged() {
         line.contains("peer=127.0.0.1:") && line.contains("requests=1"),
         "{line}"
     );
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     assert_eq!(shown["overrides"]["refused"], refused);
     assert_eq!(shown["overrides"]["allowed"], true);
     assert!(!shown.to_string().contains(TOKEN));
@@ -232,7 +232,7 @@ async fn invalid_change_is_reported_and_changes_nothing() {
         send(&proxy, "GET /replica", &bearer(TOKEN), "").await.0,
         405
     );
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     assert_eq!(
         overrides(&proxy).await,
         json!({"settings": [], "replicas": [], "control_plane": [], "control_plane_refused": []})

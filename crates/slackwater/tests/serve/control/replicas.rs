@@ -1,9 +1,10 @@
 //! Replicas that are drained, or get another weight, while requests run.
 
-use super::{Token, ask, config, controlled, done, overrides};
+use super::{Token, ask, controlled, done, overrides};
 use crate::clients::{Client, get};
+use crate::members;
 use crate::proxy::{Proxy, until};
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, config, reload};
 use crate::replicas::Replica;
 use serde_json::{Value, json};
 use slackwater_tower::server::{Load, respond_udp};
@@ -16,10 +17,8 @@ async fn answers<const N: usize>(proxy: &Proxy, names: [&str; N], requests: usiz
     let mut counts = [0; N];
     for _ in 0..requests {
         // The connections are distributed randomly over workers.
-        let answer = get(proxy.address, "/").await;
-        let name = answer.text().lines().next().unwrap_or_default();
-        let place = names.iter().position(|other| *other == name);
-        counts[place.unwrap_or_else(|| panic!("{}: {name:?}", answer.status))] += 1;
+        let one = members::answers(proxy, names, 1).await;
+        counts = core::array::from_fn(|place| counts[place] + one[place]);
     }
     counts
 }
@@ -27,7 +26,7 @@ async fn answers<const N: usize>(proxy: &Proxy, names: [&str; N], requests: usiz
 async fn until_shown(proxy: &Proxy, place: usize, what: &str, wanted: impl Into<Value>) {
     let wanted = wanted.into();
     until(&format!("{what} is {wanted}"), async || {
-        (status(proxy).await["replicas"][place][what] == wanted).then_some(())
+        (proxy.status().await["replicas"][place][what] == wanted).then_some(())
     })
     .await;
 }
@@ -44,7 +43,7 @@ async fn drained_replica_finishes_its_requests_and_gets_no_new_ones() {
     let mut held = Client::connect(proxy.address).await;
     held.send("GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await;
     let place = until("one of them has a request", async || {
-        let shown = status(&proxy).await;
+        let shown = proxy.status().await;
         (0..2).find(|&place| shown["replicas"][place]["in_flight"] == 1)
     })
     .await;
@@ -68,7 +67,7 @@ async fn drained_replica_finishes_its_requests_and_gets_no_new_ones() {
         assert!(line.contains(told), "{told}: {line}");
     }
     until_shown(&proxy, place, "available", false).await;
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     assert_eq!(shown["replicas"][place]["drained"], true);
     assert_eq!(shown["replicas"][place]["state"], "draining");
     assert_eq!(shown["overrides"]["replicas"], 1);
@@ -106,7 +105,7 @@ async fn drained_replica_gets_no_requests_even_if_all_others_are_down() {
     until_shown(&proxy, 0, "available", false).await;
     two.stop();
     until("the other one is down", async || {
-        (status(&proxy).await["replicas"][1]["health"]["verdict"] == "down").then_some(())
+        (proxy.status().await["replicas"][1]["health"]["verdict"] == "down").then_some(())
     })
     .await;
     // The policy finds no available replica, so it picks from all that no operator has drained.
@@ -123,7 +122,7 @@ async fn drained_replica_gets_no_requests_even_if_all_others_are_down() {
     for _ in 0..10 {
         assert_eq!(get(proxy.address, "/").await.status, 503);
     }
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     assert_eq!(shown["replicas"][0]["requests"]["sent"], 0);
     assert!(shown["replicas"][1]["requests"]["sent"].as_u64().unwrap() >= 10);
     done(&proxy, "/overrides/clear", &json!({})).await;
@@ -161,7 +160,7 @@ async fn drained_replica_is_still_probed() {
             get(proxy.address, "/").await.text().lines().next(),
             Some("one")
         );
-        (status(&proxy).await["replicas"][0]["reported"]["rif"] == 1).then_some(())
+        (proxy.status().await["replicas"][0]["reported"]["rif"] == 1).then_some(())
     })
     .await;
 }
@@ -193,7 +192,7 @@ async fn a_weight_changes_the_share_and_stays_with_its_replica() {
     };
     assert_eq!(set(json!(3)).await["weight"], 3);
     shares([30, 10]).await;
-    let shown = status(&proxy).await["replicas"][0].clone();
+    let shown = proxy.status().await["replicas"][0].clone();
     assert_eq!(
         (&shown["weight"], &shown["fleet_weight"]),
         (&json!(3), &json!(1))
@@ -239,7 +238,7 @@ async fn concurrent_changes_are_serialized() {
     let told = overrides(&proxy).await;
     assert_eq!(told["settings"][0]["value"], "\"least_loaded\"");
     assert_eq!(told["replicas"][0]["weight"], 6, "{weights:?}");
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     assert_eq!(shown["services"][0]["policy"], "least_loaded");
     assert_eq!(shown["replicas"][1]["weight"], 6);
     drop(written);

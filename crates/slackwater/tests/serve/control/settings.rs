@@ -1,19 +1,19 @@
 //! Settings at run time: they take effect at once, and have priority over the file's.
 
-use super::{TOKEN, Token, ask, bearer, config, controlled, done, overrides, send};
+use super::{TOKEN, Token, ask, bearer, controlled, done, overrides, send};
 use crate::clients::get;
 use crate::proxy::{Proxy, slackwater, until};
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, config, reload};
 use crate::replicas::Replica;
 use serde_json::{Value, json};
 
 /// How often the policy picked for this reason.
 async fn picks(proxy: &Proxy, reason: &str) -> Value {
-    status(proxy).await["services"][0]["counts"]["picks"][reason].clone()
+    proxy.status().await["services"][0]["counts"]["picks"][reason].clone()
 }
 
 async fn policy(proxy: &Proxy) -> Value {
-    status(proxy).await["services"][0]["policy"].clone()
+    proxy.status().await["services"][0]["policy"].clone()
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn override_survives_reloads_until_it_is_removed() {
     );
     let would = done(&proxy, "/reload", &json!({"dry_run": true})).await;
     assert_eq!(would["services_started"], json!(["default"]));
-    assert_eq!(status(&proxy).await["reloads"]["taken"], 0);
+    assert_eq!(proxy.status().await["reloads"]["taken"], 0);
 
     let is = done(&proxy, "/reload", &json!({})).await;
     assert_eq!(is["services_started"], json!(["default"]));
@@ -115,8 +115,8 @@ async fn override_survives_reloads_until_it_is_removed() {
             .contains("settings=2")
     );
     assert_eq!(policy(&proxy).await, "random", "over the flag still");
-    assert_eq!(status(&proxy).await["reloads"]["taken"], 1);
-    assert_eq!(status(&proxy).await["overrides"]["settings"], 2);
+    assert_eq!(proxy.status().await["reloads"]["taken"], 1);
+    assert_eq!(proxy.status().await["overrides"]["settings"], 2);
 
     written.become_text("polcy = 3\n");
     let (refused, why) = ask(&proxy, "/reload", &json!({})).await;
@@ -164,7 +164,7 @@ async fn override_ends_with_its_service_and_may_invalidate_a_file() {
         )
         .await;
     }
-    let shown = status(&proxy).await;
+    let shown = proxy.status().await;
     let policies = [0, 1].map(|place| shown["services"][place]["policy"].clone());
     assert_eq!(policies, ["random", "random"]);
     written.become_text(&text(&service("web")));
@@ -191,7 +191,7 @@ async fn override_ends_with_its_service_and_may_invalidate_a_file() {
     done(&proxy, "/settings", &set).await;
     written.become_text(&text(&service("web")));
     reload(&proxy);
-    let failure = status(&proxy).await["reloads"]["failure"].clone();
+    let failure = proxy.status().await["reloads"]["failure"].clone();
     assert!(
         failure
             .as_str()

@@ -1,12 +1,12 @@
 //! Replicas that were excluded from a pick: full, drained, down, or of a tier that is not in use.
 
 use super::{ALL, decisions};
-use crate::clients::get;
+use crate::clients::{ask, get};
 use crate::control::{Token, done};
 use crate::proxy::{Proxy, until};
 use crate::reload::Written;
 use crate::replicas::{Replica, unused_address};
-use crate::room::{ask, in_flight};
+use crate::room::in_flight;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
@@ -49,7 +49,7 @@ async fn pick_after_waiting_for_a_connection_is_not_shown_as_pinned() {
     let found = decisions(&proxy, "reason=room", 1).await;
     assert_eq!(found[0]["path"], "/2");
     let counts = ["room", "pinned"].map(|reason| format!("/counts/picks/{reason}"));
-    let status: Value = serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+    let status = proxy.status().await;
     let counts = counts.map(|path| status.pointer(&path).cloned());
     assert_eq!(counts, [Some(1.into()), Some(0.into())]);
     let text = proxy.admin_page("/decisions?reason=room&format=text").await;

@@ -1,10 +1,10 @@
 //! An agent, and the metrics of a proxy before two of them.
 
 use super::{Moved, samples};
-use crate::capacity::{BY_CAPACITY, agent, says};
+use crate::capacity::{BY_CAPACITY, says};
 use crate::clients::{Client, get};
 use crate::keys;
-use crate::proxy::{Proxy, until};
+use crate::proxy::{Proxy, agent, until};
 use crate::replicas::Replica;
 use crate::ties::{Site, TIED};
 
@@ -106,7 +106,7 @@ async fn told_with_responses(moved: &Moved) {
 /// A request with a hint is answered, and a probe has the same hint.
 async fn hints(moved: &Moved) {
     let replica = Replica::echo("one").await;
-    let agent = keys::agent(replica.address, "[hint]\ncache_entries = 10\n");
+    let agent = agent(replica.address, "[hint]\ncache_entries = 10\n");
     let before = moved.watch(&agent).await;
     for path in ["/", "/prequal/probe"] {
         let answer = keys::ask(&agent, path, "x-slackwater-hint: 61\r\n").await;

@@ -2,11 +2,11 @@
 
 use super::Moved;
 use crate::capacity;
-use crate::clients::{Client, get};
+use crate::clients::{Client, ask, get};
 use crate::grpc;
 use crate::proxy::Proxy;
 use crate::proxy_protocol;
-use crate::queue::{ask, held};
+use crate::queue::held;
 use crate::recording::Recording;
 use crate::replicas::Replica;
 use crate::routes::services;

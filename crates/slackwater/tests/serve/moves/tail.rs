@@ -1,7 +1,7 @@
 //! Retries and hedges, and their budgets.
 
 use super::Moved;
-use crate::clients::{Client, get};
+use crate::clients::{Client, ask, get};
 use crate::hedge::{EAGER, Pair, ask_withheld, teach};
 use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
@@ -16,17 +16,10 @@ pub(super) async fn all(moved: &Moved) {
     tied(moved).await;
 }
 
-/// A replica that never answers.
-async fn breaking() -> Replica {
-    Replica::scripted(|mut connection| async move {
-        connection.head().await;
-    })
-    .await
-}
-
 async fn retried(moved: &Moved) {
     let go_on = Arc::new(Notify::new());
-    let (bad, well) = (breaking().await, Replica::slow(&go_on, "well").await);
+    let bad = Replica::closing().await;
+    let well = Replica::slow(&go_on, "well").await;
     let toml = "[retries]\nbudget_share = 1\nbudget_min = 0\n";
     let proxy = Proxy::start(&[bad.address, well.address], toml);
     let watched = moved.watch(&proxy).await;
@@ -90,10 +83,9 @@ async fn tied(moved: &Moved) {
     let toml = format!("{TIED}budget = 0\nburst = 2\n");
     let proxy = Proxy::start(&addresses, &toml);
     let watched = moved.watch(&proxy).await;
-    let address = proxy.address;
     // One of the two has the second copy, so each of them is once the one that answers.
     for (path, answers) in [("/one", &servers[0]), ("/other", &servers[1])] {
-        let asked = tokio::spawn(async move { get(address, path).await });
+        let asked = ask(proxy.address, path);
         for server in &servers {
             server.is_asked(path).await;
         }
@@ -114,7 +106,7 @@ async fn tied(moved: &Moved) {
             "slackwater_ties_won_total",
         ])
         .await;
-    let asked = tokio::spawn(async move { get(address, "/third").await });
+    let asked = ask(proxy.address, "/third");
     watched.moves(&["slackwater_ties_over_budget_total"]).await;
     for server in &servers {
         server.go_on.notify_one();

@@ -431,8 +431,7 @@ async fn reload_leaves_unchanged_tls_listeners_alone() {
     }
     drop(kept);
     until("each listener has one certificate", async || {
-        let status = proxy.admin_page("/status").await;
-        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let status = proxy.status().await;
         (status["certificates"].as_array().unwrap().len() == 2).then_some(())
     })
     .await;

@@ -93,8 +93,7 @@ async fn health_checks_use_the_tls_settings_of_requests() {
     );
     let proxy = start(&folder, "serve", "proxy.toml", &proxy);
     until("a check has passed", async || {
-        let status: serde_json::Value =
-            serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+        let status = proxy.status().await;
         let passed = status.pointer("/replicas/0/health/checks_passed");
         passed
             .and_then(serde_json::Value::as_u64)

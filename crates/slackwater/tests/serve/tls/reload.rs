@@ -3,7 +3,7 @@
 use super::rig::{Authority, Folder, Secured, TlsReplica, connect, quoted};
 use crate::clients::get;
 use crate::proxy::{PATIENCE, Proxy, until};
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, reload};
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use rustls::HandshakeKind;
@@ -52,7 +52,7 @@ async fn added_listeners_and_services_leave_tls_ones_alone() {
     let mut stays = connect(&config, proxy.address, "a.test").await.unwrap();
     assert!(ask_on(&mut stays).await.starts_with("HTTP/1.1 200"));
     let handshakes = async || {
-        let status = status(&proxy).await;
+        let status = proxy.status().await;
         status["handshakes"].clone()
     };
     let counted = handshakes().await;
@@ -110,7 +110,7 @@ async fn changed_name_of_a_replica_is_verified() {
     let proxy = written.serve(&[]);
     let is = async |proxy: &Proxy, verdict: &str| {
         until(verdict, async || {
-            let status = status(proxy).await;
+            let status = proxy.status().await;
             (status["replicas"][0]["health"]["verdict"] == verdict).then_some(())
         })
         .await;

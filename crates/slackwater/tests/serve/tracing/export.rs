@@ -4,7 +4,7 @@
 use super::{Witness, collector, section, spans};
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, reload};
 use crate::replicas::unused_address;
 use slackwater_collector::Manner;
 
@@ -22,7 +22,7 @@ async fn trace_fields_are_forwarded_unchanged_without_a_section() {
     assert_eq!(client.answer().await.status, 200);
     assert_eq!(witness.told("traceparent"), ["whatever"]);
     assert_eq!(witness.told("tracestate"), ["not valid"]);
-    assert!(status(&proxy).await["spans"].is_null());
+    assert!(proxy.status().await["spans"].is_null());
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn unreachable_collector_does_not_affect_requests() {
     }
     let line = proxy.log_line("span export failed");
     assert!(line.contains("http://127.0.0.1:"), "{line}");
-    let spans = async |key: &str| status(&proxy).await["spans"][key].as_u64().unwrap();
+    let spans = async |key: &str| proxy.status().await["spans"][key].as_u64().unwrap();
     assert!(spans("exports_failed").await > 0);
     assert_eq!(spans("exported").await, 0);
     let metrics = proxy.admin_page("/metrics").await;

@@ -4,7 +4,7 @@ use super::{ControlPlane, assignment, field};
 use crate::clients::Client;
 use crate::control::{Token, done, overrides};
 use crate::proxy::{Proxy, until};
-use crate::reload::{Written, reload, status};
+use crate::reload::{Written, reload};
 use crate::replicas::Replica;
 use crate::upgrade::{process, successor_of};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +59,7 @@ fn cluster_with(name: &str, replicas: &[&Replica], config: Option<Vec<u8>>) -> V
 
 async fn policy_is(proxy: &Proxy, name: &str) {
     until("the policy is in force", async || {
-        let found = status(proxy).await;
+        let found = proxy.status().await;
         (found["services"][0]["policy"] == name).then_some(())
     })
     .await;
@@ -196,7 +196,7 @@ async fn a_cluster_changes_the_policy_and_no_request_fails() {
     // A control plane that is away leaves it, and its next version counts again.
     plane.end();
     until("the status says that the stream has ended", async || {
-        let found = status(&proxy).await;
+        let found = proxy.status().await;
         let streams = found["services"][0]["discovery"]["xds"]["streams"].as_u64();
         (streams > Some(1)).then_some(())
     })
@@ -229,7 +229,7 @@ async fn the_first_requests_are_by_the_clusters_policy() {
     policy_is(&proxy, "random").await;
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(client.get("/").await.status, 200);
-    let picks = status(&proxy).await["services"][0]["counts"]["picks"]["random"].clone();
+    let picks = proxy.status().await["services"][0]["counts"]["picks"]["random"].clone();
     assert_eq!(picks, 1);
 }
 
@@ -281,7 +281,7 @@ async fn a_new_file_is_in_force_also_if_it_forbids_the_policy() {
     }
     proxy.log_line("configuration reloaded");
     policy_is(&proxy, "round_robin").await;
-    assert_eq!(status(&proxy).await["reloads"]["refused"], 0);
+    assert_eq!(proxy.status().await["reloads"]["refused"], 0);
     let found = overrides(&proxy).await;
     assert_eq!(control_plane(&found), []);
     let refused = found["control_plane_refused"].clone();
@@ -413,7 +413,7 @@ async fn a_bad_policy_does_not_hold_up_those_of_other_services() {
     };
     let policies_are = async |proxy: &Proxy, expected: [&str; 3]| {
         until("the policies are in force", async || {
-            let found = status(proxy).await;
+            let found = proxy.status().await;
             let found = found["services"].as_array()?;
             let found: Vec<_> = found.iter().map(|it| it["policy"].as_str()).collect();
             (found == expected.map(Some)).then_some(())
@@ -464,7 +464,7 @@ async fn a_cluster_moves_the_port_of_probes() {
     let proxy = written.serve(&[]);
     let probed_at = async |port: u16| {
         until("probes go to the port", async || {
-            let found = status(&proxy).await;
+            let found = proxy.status().await;
             let address = found["replicas"][0]["probe_address"].as_str()?;
             address.ends_with(&format!(":{port}")).then_some(())
         })
@@ -476,6 +476,6 @@ async fn a_cluster_moves_the_port_of_probes() {
     policy_is(&proxy, "shortest_expected_delay").await;
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(client.get("/").await.status, 200);
-    let found = status(&proxy).await;
+    let found = proxy.status().await;
     assert_eq!(found["services"][0]["discovery"]["xds"]["streams"], 1);
 }
