@@ -8,6 +8,8 @@
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// How often files are checked.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +57,17 @@ impl Stamp {
 #[derive(Debug)]
 pub struct FileWatch {
     files: Vec<PathBuf>,
-    seen: Vec<Option<Stamp>>,
+    seen: Stamps,
     pace: Pace,
+    /// When the files are looked at next, once a caller has waited for that.
+    next_at: Option<Instant>,
+    /// The state at the last look, if it differs from `seen`.
+    unsettled: Option<Stamps>,
+    /// A look that is under way.
+    look: Option<JoinHandle<Stamps>>,
 }
+
+type Stamps = Vec<Option<Stamp>>;
 
 impl FileWatch {
     /// Starts with the state that the files have now. Create the watch before the files are first
@@ -69,42 +79,54 @@ impl FileWatch {
     /// Like [`new`](Self::new), with another polling interval.
     pub fn with_pace(files: Vec<PathBuf>, pace: Pace) -> Self {
         let seen = stamps(&files);
-        Self { files, seen, pace }
+        Self {
+            files,
+            seen,
+            pace,
+            next_at: None,
+            unsettled: None,
+            look: None,
+        }
     }
 
     /// Waits until any of the files has changed, appeared or disappeared, and all have been stable
-    /// for a moment. Changes during that moment are part of the same change. Cancel safe: a change
-    /// that was not yet returned is returned by the next call.
+    /// for a moment. Changes during that moment are part of the same change. Cancel safe: the next
+    /// call goes on where a cancelled one was.
     pub async fn changed(&mut self) {
         loop {
-            tokio::time::sleep(self.pace.period).await;
-            let mut now = self.look().await;
-            if now == self.seen {
+            let first_at = Instant::now() + self.pace.period;
+            tokio::time::sleep_until(*self.next_at.get_or_insert(first_at)).await;
+            let found = self.look().await;
+            let is_settled = self.unsettled.as_ref() == Some(&found);
+            self.unsettled = None;
+            self.next_at = None;
+            if found == self.seen {
                 continue;
             }
-            loop {
-                tokio::time::sleep(self.pace.settled).await;
-                let later = self.look().await;
-                if later == now {
-                    break;
-                }
-                now = later;
+            if is_settled {
+                self.seen = found;
+                return;
             }
-            self.seen = now;
-            return;
+            self.unsettled = Some(found);
+            self.next_at = Some(Instant::now() + self.pace.settled);
         }
     }
 
     /// Runs on a blocking thread: a file system that hangs must not hold up other tasks of this
-    /// thread.
-    async fn look(&self) -> Vec<Option<Stamp>> {
-        let files = self.files.clone();
-        let looked = tokio::task::spawn_blocking(move || stamps(&files)).await;
+    /// thread. A cancelled call leaves its look to the next one.
+    async fn look(&mut self) -> Stamps {
+        let files = &self.files;
+        let look = self.look.get_or_insert_with(|| {
+            let files = files.clone();
+            tokio::task::spawn_blocking(move || stamps(&files))
+        });
+        let looked = look.await;
+        self.look = None;
         looked.unwrap_or_else(|_| self.seen.clone())
     }
 }
 
-fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
+fn stamps(files: &[PathBuf]) -> Stamps {
     files.iter().map(|file| Stamp::of(file)).collect()
 }
 
@@ -115,7 +137,7 @@ mod tests {
     use futures_util::FutureExt;
     use std::fs;
     use std::os::unix::fs::symlink;
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -160,6 +182,21 @@ mod tests {
         symlink("v2", folder.path("data.new")).expect("linked");
         fs::rename(folder.path("data.new"), folder.path("data")).expect("swapped");
         assert!(noticed(&mut watch).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_reported_though_calls_are_cancelled_again_and_again() {
+        let folder = Folder::new("cancelled");
+        let file = folder.write("a", "1");
+        let mut watch = FileWatch::new(vec![file.clone()]);
+        fs::write(&file, "22").expect("written");
+        let calls = async {
+            while timeout(Duration::from_millis(100), watch.changed())
+                .await
+                .is_err()
+            {}
+        };
+        assert!(timeout(PATIENCE, calls).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

@@ -256,6 +256,7 @@ impl Prepared {
 impl Worker {
     fn prepare(&self, plan: Plan) -> Result<Prepared, Fault> {
         let config = plan.config;
+        self.deadlines.shorten(shortest_timeout(&config));
         let mut services = Vec::with_capacity(plan.services.len());
         let before = Rc::clone(&self.table.borrow());
         for ((place, service), from) in config.services.iter().enumerate().zip(plan.services) {

@@ -5,8 +5,10 @@ use crate::proxy::{Proxy, until};
 use crate::replicas::{Replica, vacant};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -118,6 +120,25 @@ async fn no_request_fails_during_repeated_reloads() {
     let status = proxy.status().await;
     assert_eq!(status["reloads"]["taken"], 12);
     assert_eq!(status["reloads"]["refused"], 0);
+}
+
+#[tokio::test]
+async fn timeouts_that_a_reload_shortens_are_precise() {
+    let never = Arc::new(Notify::new());
+    let replica = Replica::slow(&never, "late").await;
+    let long = config(&[&replica], "retries.attempts_max = 1\n");
+    let written = Written::new("shorter", &long);
+    let proxy = written.serve(&[]);
+    written.become_text(&format!("{long}timeouts.first_byte = \"100ms\"\n"));
+    reload(&proxy);
+    let mut shortest = Duration::MAX;
+    for _ in 0..5 {
+        let began = Instant::now();
+        assert_eq!(get(proxy.address, "/slow").await.status, 504);
+        shortest = shortest.min(began.elapsed());
+    }
+    // With the precision of the default timeouts each takes more than a second.
+    assert!(shortest < Duration::from_millis(900), "{shortest:?}");
 }
 
 #[tokio::test]

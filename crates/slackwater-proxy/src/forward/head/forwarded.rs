@@ -56,7 +56,7 @@ pub(crate) fn scheme(headers: &Fields, origin: &Origin) -> &'static str {
         }
         let value = headers.get_all(header::FORWARDED).next_back();
         let value = value.filter(|_| read.forwarded)?;
-        let nearest = split_unquoted(value.as_bytes(), b',').pop()?;
+        let nearest = split_unquoted(value.as_bytes(), b',')?.pop()?;
         let proto = pairs(nearest)
             .find_map(|(name, value)| name.eq_ignore_ascii_case("proto").then_some(value));
         known_scheme(proto?.as_bytes())
@@ -74,8 +74,8 @@ fn known_scheme(text: &[u8]) -> Option<&'static str> {
 
 /// Returns the pairs of a `Forwarded` element, without quotes.
 fn pairs(element: &[u8]) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = split_unquoted(element, b';').into_iter();
-    pairs.filter_map(|pair| {
+    let pairs = split_unquoted(element, b';').unwrap_or_default();
+    pairs.into_iter().filter_map(|pair| {
         let (name, value) = core::str::from_utf8(pair).ok()?.trim().split_once('=')?;
         let quoted = (value.strip_prefix('"')).and_then(|rest| rest.strip_suffix('"'));
         Some((name, quoted.unwrap_or(value)))
@@ -111,11 +111,12 @@ fn x_forwarded_for(headers: &Fields) -> impl DoubleEndedIterator<Item = Option<I
         .map(|hop| address(core::str::from_utf8(hop).ok()?.trim()))
 }
 
-/// Returns the hops in `Forwarded`. RFC 7239 §4
+/// Returns the hops in `Forwarded`. RFC 7239 §4. A value with an open quote is one hop without an
+/// address: a client that opens the quote would hide what proxies append.
 fn forwarded_for(headers: &Fields) -> impl DoubleEndedIterator<Item = Option<IpAddr>> {
     let values = headers.get_all(header::FORWARDED);
     let elements: Vec<_> = values
-        .flat_map(|value| split_unquoted(value.as_bytes(), b','))
+        .flat_map(|value| split_unquoted(value.as_bytes(), b',').unwrap_or_else(|| vec![b""]))
         .collect();
     elements.into_iter().map(|element| {
         let value = pairs(element)
@@ -124,19 +125,26 @@ fn forwarded_for(headers: &Fields) -> impl DoubleEndedIterator<Item = Option<IpA
     })
 }
 
-/// Splits at separators outside quotes. Quoted text may contain escaped quotes.
-fn split_unquoted(text: &[u8], separator: u8) -> Vec<&[u8]> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    text.split(|byte| {
+/// Splits at separators outside quotes. Quoted text may contain escaped quotes. `None` if a quote
+/// stays open, or opens elsewhere than after `=`.
+fn split_unquoted(text: &[u8], separator: u8) -> Option<Vec<&[u8]>> {
+    let (mut is_quoted, mut is_escaped, mut is_misplaced) = (false, false, false);
+    let mut before = 0;
+    let parts = text.split(|byte| {
         let was_escaped = core::mem::replace(&mut is_escaped, false);
         match byte {
             b'\\' if is_quoted && !was_escaped => is_escaped = true,
-            b'"' if !was_escaped => is_quoted = !is_quoted,
+            b'"' if !was_escaped => {
+                is_misplaced |= !is_quoted && before != b'=';
+                is_quoted = !is_quoted;
+            }
             _ => (),
         }
+        before = *byte;
         *byte == separator && !is_quoted
-    })
-    .collect()
+    });
+    let parts = parts.collect();
+    (!is_quoted && !is_misplaced).then_some(parts)
 }
 
 /// Parses an address with an optional port, as either field may contain it.
@@ -156,17 +164,18 @@ pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
     let element = (settings.send.forwarded).then(|| element(origin, host(request)));
     let headers = request.headers_mut();
     if has_any {
-        let keeps = |name: &[u8]| {
+        let keeps = |name: &[u8], value: Value<'_>| {
             // No proxy writes them with `_`, so such a field comes from a client.
             origin.is_trusted
                 && !name.contains(&b'_')
                 && if name == b"forwarded" {
-                    settings.read.forwarded
+                    // An open quote would hide this proxy's element.
+                    settings.read.forwarded && split_unquoted(value.as_bytes(), b',').is_some()
                 } else {
                     settings.read.x_forwarded
                 }
         };
-        headers.retain(|name, _| !is_origin_field(name) || keeps(name));
+        headers.retain(|name, value| !is_origin_field(name) || keeps(name, value));
     }
     if settings.send.x_forwarded {
         append(headers, X_FORWARDED_FOR, &origin.peer_field);

@@ -443,7 +443,8 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
             return polled;
         }
         while deadline.poll_passed(cx).is_ready() {
-            let is_busy = load.streams.get() > 0;
+            // A replica that reads nothing would otherwise keep the connection open for ever.
+            let is_busy = load.streams.get() > 0 || connection.borrow().is_over();
             let next = liveness.look(deadlines.now(), load.received_at.get(), is_busy);
             deadline.arm(match next {
                 LivenessAction::Wait(ticks) => ticks,

@@ -1,13 +1,13 @@
 //! Cheap deadlines by the thousand: one timer for a whole worker instead of one for each wait.
 //!
 //! A proxy arms and disarms several deadlines for each request, and almost none of them ever
-//! passes. They are kept in a table that one task scans at every tick, and arming one is a write to
+//! passes. They are kept in a table that one task scans at intervals, and arming one is a write to
 //! a cell: no heap, no lock, no timer wheel, no reading of the clock. The price is precision: a
-//! deadline never passes early, but up to two and a half ticks late.
+//! deadline never passes early, but up to two and a half intervals late.
 //!
 //! For a worker that was held up, time has stood still: no peer could show it progress. Its delay
-//! is therefore added to every running deadline, and a moment noted at one tick is at most one tick
-//! before the next. Rare waits (connecting to a replica) use the runtime's timers.
+//! is therefore added to every running deadline, and a moment noted at one scan is at most one
+//! interval before the next. Rare waits (connecting to a replica) use the runtime's timers.
 
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll, Waker};
@@ -18,15 +18,22 @@ use tokio::time::Instant;
 
 const NEVER: u64 = u64::MAX;
 
-/// A tick may be late by this fraction of a tick (1/4) without delaying the next one. This covers
-/// timers with the runtime's resolution.
+/// The unit of coarse time.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Most ticks from one scan to the next: a second.
+const INTERVAL_MAX: u32 = 200;
+
+/// A scan may be late by this fraction of an interval (1/4) without delaying the next one. This
+/// covers timers with the runtime's resolution.
 const LATE_PART: u32 = 4;
 
 /// The deadlines of one worker, and its coarse clock.
 #[derive(Debug)]
 pub struct Deadlines {
-    tick: Duration,
-    /// Ticks since [`Deadlines::run`] started: the coarse time.
+    /// Ticks from one scan to the next.
+    interval: Cell<u32>,
+    /// Ticks since [`Deadlines::run`] started, at the last scan: the coarse time.
     now: Cell<u64>,
     waits: RefCell<Slab<Wait>>,
 }
@@ -38,29 +45,38 @@ struct Wait {
 }
 
 impl Deadlines {
-    /// Makes an empty table for deadlines of at least `shortest`. A tick is an eighth of that,
-    /// between 5 ms and 1 s.
+    /// Makes an empty table for deadlines of at least `shortest`. It is scanned at intervals of an
+    /// eighth of that, between 5 ms and 1 s.
     pub fn new(shortest: Duration) -> Rc<Self> {
-        let tick = (shortest / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
         Rc::new(Self {
-            tick,
+            interval: Cell::new(interval_for(shortest)),
             now: Cell::new(0),
             waits: RefCell::new(Slab::new()),
         })
     }
 
-    /// Runs the clock forever, and calls `on_tick` at each tick. No deadline passes unless this
+    /// Prepares for deadlines of at least `shortest`, if that is less than before. The interval
+    /// that runs becomes no shorter, and intervals never grow again: counts of ticks are kept.
+    pub fn shorten(&self, shortest: Duration) {
+        let interval = self.interval.get().min(interval_for(shortest));
+        self.interval.set(interval);
+    }
+
+    /// Runs the clock forever, and calls `on_scan` at each scan. No deadline passes unless this
     /// runs.
-    pub async fn run(&self, on_tick: impl Fn()) {
+    pub async fn run(&self, on_scan: impl Fn()) {
         let mut due = Instant::now();
         loop {
-            due += self.tick;
+            due += TICK * self.interval.get();
             tokio::time::sleep_until(due).await;
-            // A delay beyond the allowed part shifts all later ticks.
+            // A delay beyond the allowed part shifts all later scans.
             due += due.elapsed().saturating_sub(self.late_max());
-            self.now.set(self.now.get() + 1);
+            // If the interval was shortened meanwhile, time counts as less than it was, so no
+            // deadline passes early.
+            self.now
+                .set(self.now.get() + u64::from(self.interval.get()));
             self.wake_passed();
-            on_tick();
+            on_scan();
         }
     }
 
@@ -83,16 +99,17 @@ impl Deadlines {
     }
 
     fn late_max(&self) -> Duration {
-        self.tick / LATE_PART
+        TICK * self.interval.get() / LATE_PART
     }
 
-    /// Returns the number of ticks that last at least `span`, whenever within a tick the wait
+    /// Returns the number of ticks that last at least `span`, whenever between two scans the wait
     /// starts.
     pub(crate) fn ticks(&self, span: Duration) -> u64 {
-        // The wait may start just before a late tick, and end with a tick that is on time.
+        // The wait may start just before a late scan, and end with a scan that is on time.
         let span = span.saturating_add(self.late_max());
-        let ticks = span.as_nanos().div_ceil(self.tick.as_nanos());
-        u64::try_from(ticks).map_or(NEVER - 1, |ticks| ticks.saturating_add(1))
+        let ticks = span.as_nanos().div_ceil(TICK.as_nanos());
+        let interval = self.interval.get().into();
+        u64::try_from(ticks).map_or(NEVER - 1, |ticks| ticks.saturating_add(interval))
     }
 
     /// Adds a deadline that is not armed.
@@ -119,6 +136,12 @@ impl Deadlines {
         };
         wakers.into_iter().for_each(Waker::wake);
     }
+}
+
+/// Ticks between scans for deadlines of at least `shortest`.
+fn interval_for(shortest: Duration) -> u32 {
+    let ticks = shortest.as_nanos() / 8 / TICK.as_nanos();
+    u32::try_from(ticks).map_or(INTERVAL_MAX, |ticks| ticks.clamp(1, INTERVAL_MAX))
 }
 
 /// One deadline; removed from the table when dropped.
@@ -234,12 +257,14 @@ mod tests {
                 first.arm(deadlines.ticks(span));
                 let noted = deadlines.now();
                 poll_fn(|cx| first.poll_passed(cx)).await;
-                // Immediately after a tick.
+                // Immediately after a scan.
                 hold_up(Duration::from_millis(held_ms));
                 let began = Instant::now();
                 second.arm(deadlines.ticks(span));
                 let noted_again = deadlines.now();
-                assert_eq!(noted_again - noted, deadlines.ticks(span), "{held_ms}");
+                // It passed at the first scan after that.
+                let ticks = deadlines.ticks(span).next_multiple_of(20);
+                assert_eq!(noted_again - noted, ticks, "{held_ms}");
                 poll_fn(|cx| second.poll_passed(cx)).await;
                 let took = began.elapsed();
                 assert!(took >= span, "{held_ms}: early: {took:?}");
@@ -266,18 +291,54 @@ mod tests {
     }
 
     #[test]
-    fn late_ticks_do_not_delay_later_ones() {
+    fn late_scans_do_not_delay_later_ones() {
         with_deadlines(
             Duration::from_millis(800),
             async |deadlines: Rc<Deadlines>| {
                 for _ in 0..100 {
-                    // Ticks are due every 100 ms, and 20, 10 or 0 ms late.
+                    // Scans are due every 100 ms, and 20, 10 or 0 ms late.
                     hold_up(Duration::from_millis(30));
                     tokio::task::yield_now().await;
                 }
-                assert_eq!(deadlines.now(), 30);
+                assert_eq!(deadlines.now(), 30 * 20);
             },
         );
+    }
+
+    #[test]
+    fn shorter_deadlines_are_precise_from_the_next_scan_on() {
+        let (long, short) = (Duration::from_secs(8), Duration::from_millis(800));
+        for held_ms in [1, 400, 999] {
+            with_deadlines(long, async |deadlines: Rc<Deadlines>| {
+                let passed = async |span| {
+                    let began = Instant::now();
+                    let deadline = deadlines.add();
+                    deadline.arm(deadlines.ticks(span));
+                    poll_fn(|cx| deadline.poll_passed(cx)).await;
+                    began.elapsed()
+                };
+                let shortened = async {
+                    tokio::time::sleep(Duration::from_millis(held_ms)).await;
+                    deadlines.shorten(short);
+                    deadlines.shorten(long);
+                    let first = passed(short).await;
+                    (first, passed(short).await)
+                };
+                let (running, (first, second)) = tokio::join!(passed(long), shortened);
+                for (took, span, late_ms) in [
+                    (running, long, 2_300),
+                    (first, short, 1_201),
+                    (second, short, 201),
+                ] {
+                    assert!(took >= span, "{held_ms}: early: {took:?} of {span:?}");
+                    let late = took.saturating_sub(span);
+                    assert!(
+                        late <= Duration::from_millis(late_ms),
+                        "{held_ms}: late: {late:?}"
+                    );
+                }
+            });
+        }
     }
 
     #[test]
@@ -310,9 +371,9 @@ mod tests {
     #[test]
     fn ticks_stay_in_range_for_any_span() {
         let brief = Deadlines::new(Duration::ZERO);
-        assert_eq!(brief.tick, Duration::from_millis(5));
+        assert_eq!(brief.interval.get(), 1);
         let long = Deadlines::new(Duration::MAX);
-        assert_eq!(long.tick, Duration::from_secs(1));
+        assert_eq!(long.interval.get(), 200);
         let deadline = long.add();
         deadline.arm(long.ticks(Duration::MAX));
         deadline.arm(u64::MAX);

@@ -208,6 +208,35 @@ fn the_client_in_forwarded_is_found_between_quotes_and_other_pairs() {
 }
 
 #[test]
+fn an_open_quote_of_the_client_hides_nothing_that_proxies_append() {
+    let proxy = origin("10.0.0.1", "trust = [\"10.0.0.0/8\"]\nread = \"forwarded\"");
+    for forged in [
+        "for=203.0.113.1;proto=https;x=\"",
+        "for=203.0.113.1;proto=https;x=\"\\",
+        "for=203.0.113.1;proto=https;x=\"a\"b\"",
+    ] {
+        for appended in [
+            "for=192.0.2.7",
+            "for=\"192.0.2.7\";by=_x",
+            "for=192.0.2.7;by=\"a\\\"b\"",
+        ] {
+            let mut joined = request(&[]);
+            let value = HeaderValue::try_from([forged, appended].join(", ")).expect("a value");
+            joined.headers_mut().insert(header::FORWARDED, value);
+            let client = proxy.client(joined.headers());
+            assert_eq!(client.to_string(), "10.0.0.1", "{forged}, {appended}");
+            assert_eq!(scheme(joined.headers(), &proxy), "http", "{forged}");
+            rewrite(&mut joined, &proxy, true);
+            let sent = joined.headers().get(header::FORWARDED);
+            assert!(sent.is_none(), "{sent:?}");
+        }
+        let apart = request(&[("forwarded", forged), ("forwarded", "for=192.0.2.7")]);
+        let client = proxy.client(apart.headers());
+        assert_eq!(client.to_string(), "192.0.2.7", "{forged}");
+    }
+}
+
+#[test]
 fn a_replaced_host_is_forwarded_once() {
     let stranger = origin("192.0.2.7", "");
     let mut changed = request(&[]);

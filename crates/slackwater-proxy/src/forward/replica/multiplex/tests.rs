@@ -2,14 +2,14 @@
 
 use super::*;
 use core::net::SocketAddr;
+use http::{HeaderName, HeaderValue};
 use slackwater_config::ReplicaAddress;
 use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::LocalSet;
 
-/// Starts three concurrent requests that find no connection to `address`. Returns how many got a
-/// stream, and the connections. A connection carries one of them.
-async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
+/// Connections that carry one stream at a time.
+fn multiplex() -> (Multiplex, ReplicaOptions) {
     let limits = Limits {
         streams_max: 1,
         ..Limits::default()
@@ -23,7 +23,13 @@ async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
     };
     let options = ReplicaOptions::new(&settings, &Timeouts::default(), &limits);
     let deadlines = Deadlines::new(Duration::from_secs(1));
-    let multiplex = Multiplex::new(&options, &deadlines);
+    (Multiplex::new(&options, &deadlines), options)
+}
+
+/// Starts three concurrent requests that find no connection to `address`. Returns how many got a
+/// stream, and the connections.
+async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
+    let (multiplex, options) = multiplex();
     let target = Target::new(ReplicaAddress::Tcp(address), None);
     let found = LocalSet::new()
         .run_until(async {
@@ -59,4 +65,35 @@ async fn requests_that_wait_for_a_connection_share_its_failure() {
     assert_eq!((found, multiplex.failures.get()), (0, 1));
     let kind = multiplex.last_failure.get();
     assert_eq!(kind, io::ErrorKind::ConnectionRefused);
+}
+
+/// A stopped process: its kernel takes what it can, and acknowledges that for ever.
+#[tokio::test]
+async fn connection_that_is_left_ends_though_the_replica_reads_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let (multiplex, options) = multiplex();
+    let target = Target::new(ReplicaAddress::Tcp(address), None);
+    let left = async {
+        let deadlines = Rc::clone(&multiplex.deadlines);
+        tokio::task::spawn_local(async move { deadlines.run(|| ()).await });
+        let permit = multiplex.find_or_open(&target, &options, Length::None);
+        let permit = permit.await.expect("a stream");
+        let _replica = listener.accept().await.expect("a connection");
+        let load = Rc::downgrade(&permit.0.load);
+        let mut fields = Fields::default();
+        // More than the buffers of both sockets.
+        let long = HeaderValue::try_from("x".repeat(16 << 20)).expect("a value");
+        fields.append(HeaderName::from_static("x-long"), &long);
+        let uri = Uri::from_static("http://replica/");
+        drop(permit.begin(&Method::GET, &uri, &fields, true));
+        drop(permit);
+        multiplex.open.borrow_mut().clear();
+        tokio::time::pause();
+        while load.strong_count() > 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let left = tokio::time::timeout(Duration::from_mins(1), left);
+    assert!(LocalSet::new().run_until(left).await.is_ok());
 }
