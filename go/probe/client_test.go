@@ -357,6 +357,17 @@ func TestBegunCopiesAreHandedOnAndNotAnswered(t *testing.T) {
 // plainConn hides the methods of a UDP socket that other packet connections do not have.
 type plainConn struct{ net.PacketConn }
 
+// watchedConn notes the write deadlines of a connection.
+type watchedConn struct {
+	net.PacketConn
+	deadlines []time.Time
+}
+
+func (c *watchedConn) SetWriteDeadline(deadline time.Time) error {
+	c.deadlines = append(c.deadlines, deadline)
+	return c.PacketConn.SetWriteDeadline(deadline)
+}
+
 func TestASocketCanBeServedAgain(t *testing.T) {
 	conn, addr := listen(t)
 	responder := &Responder{Report: func([]byte) policy.LoadReport { return policy.LoadReport{RIF: 7} }}
@@ -367,7 +378,8 @@ func TestASocketCanBeServedAgain(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error)
-	go func() { served <- responder.Serve(ctx, conn) }()
+	watched := &watchedConn{PacketConn: conn}
+	go func() { served <- responder.Serve(ctx, watched) }()
 	client, answers := newClient(t, ClientOptions[int]{})
 	if err := client.Send(addr, 1, nil, longTimeout); err != nil {
 		t.Fatal(err)
@@ -378,6 +390,9 @@ func TestASocketCanBeServedAgain(t *testing.T) {
 	stop()
 	if err := <-served; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+	if deadlines := watched.deadlines; len(deadlines) != 2 || deadlines[0].IsZero() || !deadlines[1].IsZero() {
+		t.Errorf("write deadlines %v: expected one, and then none", deadlines)
 	}
 	if errs := responder.Counts().ReceiveErrors; errs != 0 {
 		t.Errorf("%d errors on receiving", errs)

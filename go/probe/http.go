@@ -42,6 +42,7 @@ type HTTPClient struct {
 	once        sync.Once
 	client      *http.Client
 	outstanding atomic.Int64
+	draining    atomic.Int64
 	counts      struct{ sent, answered, full, unsupported, broken, timedOut, status, report atomic.Uint64 }
 }
 
@@ -97,30 +98,34 @@ func (c *HTTPClient) probe(ctx context.Context, url string, hint []byte) (report
 		c.counts.full.Add(1)
 		return report, ErrFull
 	}
-	bounded, cancel := context.WithCancel(ctx)
-	defer cancel()
+	// A body may be read after ctx has ended.
+	bounded, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, cancel)()
 	request, challenge, err := c.request(bounded, url, hint)
 	if err != nil {
+		cancel()
 		c.counts.unsupported.Add(1)
 		return report, err
 	}
 	c.counts.sent.Add(1)
 	response, err := c.httpClient().Do(request)
 	if err != nil {
+		cancel()
 		if ctx.Err() != nil {
 			c.counts.timedOut.Add(1)
-		} else {
-			c.counts.broken.Add(1)
+			return report, ctx.Err()
 		}
+		c.counts.broken.Add(1)
 		return report, err
 	}
-	defer func() {
-		if response.ContentLength != 0 {
-			defer time.AfterFunc(bodyPatience, cancel).Stop()
-			_, _ = io.CopyN(io.Discard, response.Body, bodyBytesMax)
-		}
+	// The head has the report.
+	if response.ContentLength == 0 || c.draining.Load() >= most {
 		_ = response.Body.Close()
-	}()
+		cancel()
+	} else {
+		c.draining.Add(1)
+		go c.drain(response.Body, cancel)
+	}
 	if response.StatusCode/100 != 2 {
 		c.counts.status.Add(1)
 		return report, fmt.Errorf("the answer has status %d", response.StatusCode)
@@ -135,6 +140,15 @@ func (c *HTTPClient) probe(ctx context.Context, url string, hint []byte) (report
 		c.counts.report.Add(1)
 	}
 	return report, err
+}
+
+// drain reads the rest of a body, so that its connection can be used again, and closes it.
+func (c *HTTPClient) drain(body io.ReadCloser, cancel context.CancelFunc) {
+	defer c.draining.Add(-1)
+	defer cancel()
+	defer time.AfterFunc(bodyPatience, cancel).Stop()
+	_, _ = io.CopyN(io.Discard, body, bodyBytesMax)
+	_ = body.Close()
 }
 
 func (c *HTTPClient) request(ctx context.Context, url string, hint []byte) (*http.Request, Challenge, error) {

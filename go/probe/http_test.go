@@ -3,8 +3,10 @@ package probe
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +55,43 @@ func TestReportsDoNotWaitForABody(t *testing.T) {
 	report, err := client.Probe(ctx, server.URL+Path, nil)
 	if err != nil || report.RIF != 3 || ctx.Err() != nil {
 		t.Errorf("%+v, %v, %v", report, err, ctx.Err())
+	}
+}
+
+// endlessBody ends when the test says so.
+type endlessBody struct{ closed chan struct{} }
+
+func (b endlessBody) Read([]byte) (int, error) {
+	<-b.closed
+	return 0, io.EOF
+}
+
+func (b endlessBody) Close() error { return nil }
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) { return t(request) }
+
+func TestProbesReturnBeforeABodyIsRead(t *testing.T) {
+	body := endlessBody{make(chan struct{})}
+	client := &HTTPClient{Outstanding: 2, Client: &http.Client{Transport: transport(func(request *http.Request) (*http.Response, error) {
+		head := http.Header{}
+		head.Set(HeaderRIF, "3")
+		return &http.Response{StatusCode: http.StatusOK, Header: head, ContentLength: -1, Body: body, Request: request}, nil
+	})}}
+	// Two bodies are waited for, and the third is not.
+	for range 3 {
+		report, err := client.Probe(t.Context(), "http://replica"+Path, nil)
+		if err != nil || report.RIF != 3 {
+			t.Errorf("%+v, %v", report, err)
+		}
+	}
+	if draining := client.draining.Load(); draining != 2 {
+		t.Errorf("%d bodies are read", draining)
+	}
+	close(body.closed)
+	for client.draining.Load() > 0 {
+		runtime.Gosched()
 	}
 }
 

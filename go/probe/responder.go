@@ -70,9 +70,9 @@ func (r *Responder) Counts() ResponderCounts {
 
 // Serve answers probes that reach conn until ctx ends or conn is closed, and returns the reason:
 // the cause of ctx's end, or an error that is [net.ErrClosed]. Any other error means that the
-// socket is broken. Serve starts no goroutine that outlives it, and does not close conn. It leaves
-// conn without a read deadline if ctx ends. More than one Serve can run at once, for more sockets
-// or for one busy socket.
+// socket is broken. Serve starts no goroutine that outlives it, and does not close conn. It sets
+// deadlines of conn, and leaves it without any. Meanwhile, other writers must set their own before
+// each write. More than one Serve can run at once, for more sockets or for one busy socket.
 //
 // On a host with several addresses, bind conn to the one that clients use. A reply from a wildcard
 // socket leaves by the address that routing chooses, and clients ignore replies from addresses that
@@ -88,6 +88,7 @@ func (r *Responder) Serve(ctx context.Context, conn net.PacketConn) error {
 			<-ended
 			_ = conn.SetReadDeadline(time.Time{}) // others may go on reading
 		}
+		_ = conn.SetWriteDeadline(time.Time{})
 	}()
 	var (
 		socket   = asDatagramConn(conn)

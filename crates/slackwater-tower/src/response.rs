@@ -7,7 +7,7 @@
 //! A body may not be polled to its end: servers stop at the announced length.
 
 use bytes::Buf;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRAILER};
 use http::{HeaderName, StatusCode};
 use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
@@ -98,11 +98,22 @@ pub fn grpc_failed(headers: &impl FieldMap) -> bool {
 
 /// The number of bytes of a body that are still to come, if known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BytesLeft(Option<u64>);
+pub(crate) struct BytesLeft {
+    bytes: Option<u64>,
+    /// Whether trailers may follow the last byte. Those of gRPC may come unannounced.
+    before_trailers: bool,
+}
 
 impl BytesLeft {
     /// The length is not known.
-    pub(crate) const UNKNOWN: Self = Self(None);
+    pub(crate) const UNKNOWN: Self = Self::of(None);
+
+    const fn of(bytes: Option<u64>) -> Self {
+        Self {
+            bytes,
+            before_trailers: false,
+        }
+    }
 
     /// Derives the length from the response's head, its body and the method of its request.
     pub(crate) fn of_response(
@@ -115,15 +126,18 @@ impl BytesLeft {
             || status.is_informational()
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         if has_no_body {
-            return Self(Some(0));
+            return Self::of(Some(0));
         }
         let exact = body.size_hint().exact();
-        Self(exact.or_else(|| headers.first(&CONTENT_LENGTH)?.to_str().ok()?.parse().ok()))
+        Self {
+            bytes: exact.or_else(|| headers.first(&CONTENT_LENGTH)?.to_str().ok()?.parse().ok()),
+            before_trailers: is_grpc(headers) || headers.first(&TRAILER).is_some(),
+        }
     }
 
     /// Counts a frame that has arrived.
     pub(crate) fn take<D: Buf>(&mut self, frame: &Frame<D>) {
-        if let (Some(left), Some(data)) = (self.0.as_mut(), frame.data_ref()) {
+        if let (Some(left), Some(data)) = (self.bytes.as_mut(), frame.data_ref()) {
             let bytes = u64::try_from(data.remaining()).unwrap_or(u64::MAX);
             *left = left.saturating_sub(bytes);
         }
@@ -131,7 +145,12 @@ impl BytesLeft {
 
     /// Whether nothing more is to come.
     pub(crate) const fn is_none(self) -> bool {
-        matches!(self.0, Some(0))
+        self.have_come() && !self.before_trailers
+    }
+
+    /// Whether all bytes have come. A reader that stops there has read the whole body.
+    pub(crate) const fn have_come(self) -> bool {
+        matches!(self.bytes, Some(0))
     }
 }
 

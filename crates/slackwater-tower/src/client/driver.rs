@@ -32,9 +32,9 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Twice the number of probes that a query triggers at the default rate. If more are due,
-    /// the lock is taken again.
-    const CAPACITY: usize = 8;
+    /// All probes of a round, with that of the scout. If more are due for picks, the lock is taken
+    /// again.
+    const CAPACITY: usize = ProbeRound::MAX_PROBES + 1;
 
     pub(super) const fn is_empty(&self) -> bool {
         self.len == 0
@@ -46,6 +46,7 @@ impl Outbox {
     }
 
     pub(super) fn push(&mut self, probe: WantedProbe) {
+        debug_assert!(!self.is_full(), "a probe would not be sent");
         if let Some(place) = self.probes.get_mut(self.len) {
             *place = Some(probe);
             self.len += 1;

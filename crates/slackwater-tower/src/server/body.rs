@@ -69,6 +69,17 @@ impl Watch for Tracking {
     }
 }
 
+impl Drop for Tracking {
+    fn drop(&mut self) {
+        // A server may stop at the announced length, and leave trailers unread.
+        if self.bytes_left.have_come()
+            && let Some(query) = self.query.take()
+        {
+            query.finish(End::Success);
+        }
+    }
+}
+
 /// Returns how a query ends with this frame; `None` if more is to come.
 fn end_after<D: Buf>(
     frame: &Frame<D>,

@@ -10,7 +10,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use futures_util::{FutureExt, Stream};
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Empty};
 use slackwater_core::policy::Outcome;
@@ -35,6 +35,8 @@ struct Frames {
 enum Last {
     End,
     Error,
+    /// Trailers by which a gRPC call has failed.
+    Failure,
     Never,
 }
 
@@ -52,6 +54,14 @@ impl Body for Frames {
             }
             (None, Last::End) => Poll::Ready(None),
             (None, Last::Error) => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
+            (None, Last::Failure) => {
+                self.last = Last::End;
+                let failed = HeaderMap::from_iter([(
+                    HeaderName::from_static("grpc-status"),
+                    HeaderValue::from_static("14"),
+                )]);
+                Poll::Ready(Some(Ok(Frame::trailers(failed))))
+            }
             (None, Last::Never) => Poll::Pending,
         }
     }
@@ -70,6 +80,8 @@ enum Manner {
     Respond(StatusCode, Last),
     /// Sends six bytes, and announces this many in the head.
     Announce(usize),
+    /// Sends six bytes, announced in the head with this field, and trailers.
+    Trailers(&'static str, &'static str),
     Fail(io::ErrorKind),
     Panic,
     Hang,
@@ -110,6 +122,13 @@ impl Service<Request<()>> for App {
                 response
                     .headers_mut()
                     .insert("content-length", length.into());
+                Ok(response)
+            }
+            Manner::Trailers(name, value) => {
+                let mut response = Response::new(frames(Last::Failure));
+                let headers = response.headers_mut();
+                headers.insert("content-length", 6.into());
+                headers.insert(name, HeaderValue::from_static(value));
                 Ok(response)
             }
             Manner::Fail(kind) => Err(io::Error::from(kind).into()),
@@ -233,6 +252,30 @@ async fn query_ends_at_its_announced_length_without_a_final_poll() {
     let response = balance.clone().oneshot(head_only).await;
     assert_eq!(outcomes.take(), [Outcome::Success], "nothing follows");
     drop(response);
+}
+
+#[tokio::test]
+async fn trailers_decide_though_the_length_is_known() {
+    for (name, value) in [
+        ("trailer", "grpc-status"),
+        ("content-type", "application/grpc+proto"),
+    ] {
+        for (read, outcome) in [
+            (1, Outcome::Dropped),
+            // The reader stops at the announced length.
+            (2, Outcome::Success),
+            (3, Outcome::Failed),
+        ] {
+            let (balance, outcomes) = balance_of(Manner::Trailers(name, value)).await;
+            let mut body = query(&balance).await.expect("a response").into_body();
+            for _ in 0..read {
+                assert_eq!(outcomes.take(), []);
+                body.frame().await.expect("a frame").expect("no error");
+            }
+            drop(body);
+            assert_eq!(outcomes.take(), [outcome], "{name}, {read} frames");
+        }
+    }
 }
 
 #[tokio::test]

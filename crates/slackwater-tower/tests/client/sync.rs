@@ -3,6 +3,7 @@
 use crate::common::{HandProber, Replica, addr, prequal_sync, udp_prober, until};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use slackwater_core::policy::prequal::{PrequalSettings, PrequalSync};
 use slackwater_core::policy::{Outcome, PickReason, Query};
 use slackwater_core::{LoadReport, LoadScale, Rif};
 use slackwater_tower::client::{
@@ -59,6 +60,42 @@ async fn two_of_three_answers_are_a_quorum() {
     let counters = balancer.counters();
     assert_eq!((counters.rounds, counters.reports_late), (1, 1));
     assert_eq!(balancer.in_flight(), 0);
+}
+
+/// Only the scout's answer shows that a replica no longer drains.
+#[tokio::test(start_paused = true)]
+async fn the_largest_round_has_room_for_the_probe_of_its_scout() {
+    let most = PrequalSettings {
+        sync_probes: 8,
+        ..PrequalSettings::default()
+    };
+    let prober = Arc::new(HandProber::default());
+    let policy = Box::new(PrequalSync::new(most.validate().expect("in range")));
+    let balancer = Balancer::with_seed(policy, Arc::clone(&prober), 1);
+    for port in 1..=9 {
+        balancer.insert(addr(port)).expect("new");
+    }
+    let mut draining = None;
+    let mut sent_at_once = Vec::new();
+    for round in 0..50 {
+        let choosing = tokio::spawn({
+            let balancer = balancer.clone();
+            async move { choose(&balancer, None).await }
+        });
+        tokio::task::yield_now().await;
+        let sent = prober.take();
+        let first = *draining.get_or_insert(sent[0].replica);
+        for probe in &sent {
+            let mut answer = report(1);
+            answer.draining = round == 0 && probe.replica == first;
+            prober.reports().report(probe.token, &answer);
+        }
+        sent_at_once.push(sent.len());
+        choosing.await.expect("no panic").finish(Outcome::Success);
+    }
+    assert_eq!(sent_at_once.iter().max(), Some(&9));
+    let all: usize = sent_at_once.iter().sum();
+    assert_eq!(balancer.counters().probes_sent, all as u64);
 }
 
 #[tokio::test(start_paused = true)]

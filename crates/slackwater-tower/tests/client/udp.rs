@@ -2,7 +2,7 @@
 //! replies.
 
 use crate::common::{Replica, addr, pick_ready, prequal, udp_prober, until};
-use core::net::{Ipv6Addr, SocketAddr};
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Outcome, PickReason, Prequal};
@@ -270,6 +270,17 @@ async fn fleet_of_ipv4_and_ipv6_replicas_is_probed_completely() {
     .await;
     let counters = balancer.probe_counters();
     assert_eq!(counters.foreign + counters.replayed + counters.malformed, 0);
+}
+
+#[tokio::test]
+async fn a_mapped_ipv4_address_is_probed_over_ipv4() {
+    let replica = Replica::start(Load::new(), None).await;
+    let balancer = Balancer::with_seed(prequal(), default_prober(), 1);
+    let _drive = balancer.spawn_drive();
+    let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+    let mapped = SocketAddr::from((mapped, replica.udp.port()));
+    balancer.insert(mapped).expect("new");
+    until("an answer", || balancer.counters().probes_answered > 0).await;
 }
 
 fn default_prober() -> UdpProber {

@@ -10,9 +10,9 @@ use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
 use std::sync::Arc;
 
-/// A body that ends its query. The outcome is the head's at the body's end or announced length, and
-/// broken off on an error. If the body is dropped earlier, the outcome is dropped, or the head's if
-/// that was failed or pushed back.
+/// A body that ends its query. The outcome is the head's at the body's end or announced length,
+/// that of the trailers if there are some, and broken off on an error. If the body is dropped
+/// earlier, the outcome is dropped, or the head's if that was failed or pushed back.
 pub type LeasedBody<B> = WatchedBody<B, Leasing>;
 
 /// The query that a body answers.
@@ -75,7 +75,7 @@ impl Watch for Leasing {
 
 impl Drop for Leasing {
     fn drop(&mut self) {
-        if self.outcome != Outcome::Success {
+        if self.outcome != Outcome::Success || self.bytes_left.have_come() {
             self.end(self.outcome);
         }
     }

@@ -243,7 +243,8 @@ struct Chosen {
 fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
     // Scaled, it is the scale itself.
     const NONE_KNOWN_NS: u64 = 1_024;
-    let mut known_ns = [0; ProbeRound::MAX_PROBES];
+    // With the scout's.
+    let mut known_ns = [0; ProbeRound::MAX_PROBES + 1];
     let mut known = 0;
     for latency_ns in answers.filter_map(|answer| answer.latency_ns) {
         known_ns[known] = latency_ns;

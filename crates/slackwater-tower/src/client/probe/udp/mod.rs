@@ -122,7 +122,12 @@ impl Prober for UdpProber {
         }
     }
 
-    fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
+    fn send(&self, mut probe: ProbeToSend) -> Result<(), Refused> {
+        if let IpAddr::V6(ip) = probe.addr.ip()
+            && let Some(mapped) = ip.to_ipv4_mapped()
+        {
+            probe.addr.set_ip(mapped.into());
+        }
         let lane = match probe.addr {
             SocketAddr::V4(_) => self.v4.as_ref(),
             SocketAddr::V6(_) => self.v6.as_ref(),
