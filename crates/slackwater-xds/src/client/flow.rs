@@ -303,9 +303,9 @@ impl<C: Content> Flow<C> {
         match mode {
             Mode::StateOfTheWorld => {
                 // Without a version, the control plane sends everything. It must, if anything is
-                // not known.
+                // not known. The last nonce stays, since others count as stale.
                 let is_complete = self.subscriptions.values().all(|it| it.current().is_some());
-                let version = if stream.outgoing.is_first() && !is_complete {
+                let version = if !stream.outgoing.has_names() && !is_complete {
                     ""
                 } else {
                     &self.version

@@ -17,6 +17,8 @@ pub(super) struct Outgoing {
     type_url: &'static str,
     /// Whether nothing was sent yet: the first request has no nonce.
     is_first: bool,
+    /// Whether the last request had names; in the state of the world only.
+    has_names: bool,
     /// The nonce of the last response; in the state of the world, every request has it.
     nonce: String,
     /// Answers that are due: a nonce, and for a NACK its text.
@@ -31,6 +33,7 @@ impl Outgoing {
         Self {
             type_url,
             is_first: true,
+            has_names: false,
             nonce: String::new(),
             answers: VecDeque::new(),
             subscribed: names,
@@ -40,6 +43,10 @@ impl Outgoing {
 
     pub(super) const fn is_first(&self) -> bool {
         self.is_first
+    }
+
+    pub(super) const fn has_names(&self) -> bool {
+        self.has_names
     }
 
     pub(super) fn subscribe(&mut self, name: &str) {
@@ -85,15 +92,23 @@ impl Outgoing {
         version: &str,
         names: impl Iterator<Item = &'n String>,
     ) -> Option<Vec<u8>> {
+        // Names that were taken back and are wanted again are left out once: the control plane owes
+        // nothing for a list that has not changed.
+        let again = self.subscribed.intersection(&self.unsubscribed);
+        let again: BTreeSet<_> = again.cloned().collect();
+        let names = names.filter(|name| !again.contains(*name));
         let names: Vec<_> = names.cloned().collect();
         let answer = self.answers.pop_front();
         let is_changed = !self.subscribed.is_empty() || !self.unsubscribed.is_empty();
-        // An empty list would subscribe to everything at some control planes.
-        if names.is_empty() || (answer.is_none() && !is_changed) {
+        // An empty list only takes the last names back. As the first list, or as an answer, it
+        // would bring everything at some control planes.
+        let is_empty = names.is_empty() && !self.has_names;
+        if is_empty || (answer.is_none() && !is_changed) {
             return None;
         }
         self.is_first = false;
-        self.subscribed.clear();
+        self.has_names = !names.is_empty();
+        self.subscribed = again;
         self.unsubscribed.clear();
         let (nonce, rejection) = answer.unwrap_or_else(|| (self.nonce.clone(), None));
         let request = DiscoveryRequest {

@@ -108,15 +108,22 @@ impl Upgrade {
 fn look_after(mut child: Child, is_to_stay: bool) {
     let waiting = move || {
         let process = child.id();
-        if let Ok(status) = child.wait()
-            && is_to_stay
-        {
-            tracing::error!(
-                process,
-                %status,
-                remedy = "start slackwater again; this process only finishes running requests",
-                "new process ended: no process accepts connections"
-            );
+        match child.wait() {
+            Ok(status) if is_to_stay && status.success() => {
+                tracing::info!(
+                    process,
+                    "new process ended: it was stopped, or another has taken over from it"
+                );
+            }
+            Ok(status) if is_to_stay => {
+                tracing::error!(
+                    process,
+                    %status,
+                    remedy = "start slackwater again; this process only finishes running requests",
+                    "new process ended: no process accepts connections"
+                );
+            }
+            Ok(_) | Err(_) => (),
         }
     };
     let waiter = std::thread::Builder::new().name("successor".to_owned());

@@ -324,6 +324,21 @@ async fn successor_crash_is_logged_while_the_old_process_drains() {
 }
 
 #[tokio::test]
+async fn successor_that_is_stopped_is_no_alarm_while_the_old_process_drains() {
+    let mut running = Running::start("stopped").await;
+    let old = process(&running.proxy).await;
+    running.proxy.signal("USR2");
+    let new = successor_of(&running.proxy, old).await;
+    new.signal("TERM");
+    let line = running.proxy.log_line("new process ended");
+    assert!(line.contains("INFO"), "{line}");
+    assert!(line.contains(&format!("process={}", new.0)), "{line}");
+    running.go_on.notify_one();
+    assert_eq!(running.busy.answer().await.text(), "done");
+    assert_eq!(running.proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
 async fn failed_upgrade_leaves_the_old_process_serving() {
     let replica = Replica::echo("r").await;
     let file = File::new("fails");

@@ -1,5 +1,4 @@
-//! Tables of sequences with clusters, in the form of those in `sequences`. A request about clusters
-//! begins with `cds`.
+//! Sequences with clusters, in the form of those in `sequences`. Their requests begin with `cds`.
 
 use super::machine::Step::{Answer, Clusters, Lose, Open, Subscribe, Unsubscribe, Wait};
 use super::sequences::Sequence;
@@ -35,7 +34,12 @@ pub(super) const STATE_OF_THE_WORLD: &[Sequence] = &[
                 &["cds v3 ne api,web", "v8 nc api,eds", "cluster web 8 [81]"],
             ),
             (Unsubscribe("@web"), &["cds v3 ne api", "v8 nc api"]),
-            (Unsubscribe("@api"), &[]),
+            (Unsubscribe("@api"), &["cds v3 ne ", "v8 nc "]),
+            (Subscribe("@web"), &["cds v ne web"]),
+            (
+                Clusters("3", "f", &["web>eds"]),
+                &["cds v3 nf web", "v nc eds"],
+            ),
         ],
     ),
     (
@@ -262,10 +266,56 @@ pub(super) const STATE_OF_THE_WORLD: &[Sequence] = &[
             ),
             (
                 Clusters("3", "d", &["web:81"]),
-                &["cds v3 nd web", "cluster web 3 [81]"],
+                &["cds v3 nd web", "v1 nc ", "cluster web 3 [81]"],
             ),
-            // An empty list of names would subscribe to everything.
             (Answer("2", "e", &["eds:91"]), &[]),
+            (
+                Clusters("4", "f", &["web>eds"]),
+                &["cds v4 nf web", "v ne eds"],
+            ),
+            (
+                Answer("2", "g", &["eds:91"]),
+                &["v2 ng eds", "cluster web 2 [91]"],
+            ),
+        ],
+    ),
+    (
+        "endpoints that pass from one cluster to another are requested again",
+        &[
+            (Subscribe("@web"), &[]),
+            (Subscribe("@api"), &[]),
+            (Open, &["cds v n api,web from us"]),
+            (
+                Clusters("1", "a", &["web>eds", "api:80"]),
+                &["cds v1 na api,web", "v n eds", "cluster api 1 [80]"],
+            ),
+            (
+                Answer("1", "b", &["eds:90"]),
+                &["v1 nb eds", "cluster web 1 [90]"],
+            ),
+            (
+                Clusters("2", "c", &["web:81", "api>eds"]),
+                &[
+                    "cds v2 nc api,web",
+                    "v1 nb ",
+                    "v nb eds",
+                    "cluster web 2 [81]",
+                ],
+            ),
+            (Subscribe("one"), &["v1 nb eds,one"]),
+            (
+                Answer("1", "d", &["eds:90", "one:70"]),
+                &["v1 nd eds,one", "cluster api 1 [90]", "one 1 [70]"],
+            ),
+            (
+                Clusters("3", "e", &["api:80", "web>eds"]),
+                &[
+                    "cds v3 ne api,web",
+                    "v1 nd one",
+                    "v1 nd eds,one",
+                    "cluster api 3 [80]",
+                ],
+            ),
         ],
     ),
     (
@@ -418,7 +468,7 @@ pub(super) const STATE_OF_THE_WORLD: &[Sequence] = &[
                     "cluster web failed: EDS resource \"eds\": the control plane reports: not for you (code 7)",
                 ],
             ),
-            (Unsubscribe("@web"), &[]),
+            (Unsubscribe("@web"), &["cds v3 ng "]),
             (Answer("5", "h", &["eds:82"]), &["v5 nh eds", "eds 5 [82]"]),
         ],
     ),

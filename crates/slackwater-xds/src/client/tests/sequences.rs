@@ -25,7 +25,24 @@ pub(super) const STATE_OF_THE_WORLD: &[Sequence] = &[
                 &["v3 nc api,web", "api 3 [90]"],
             ),
             (Unsubscribe("web"), &["v3 nc api"]),
-            (Unsubscribe("api"), &[]),
+            (Unsubscribe("api"), &["v3 nc "]),
+        ],
+    ),
+    (
+        "the last name goes and comes back",
+        &[
+            (Subscribe("web"), &[]),
+            (Open, &["v n web from us"]),
+            (Answer("1", "a", &["web:80"]), &["v1 na web", "web 1 [80]"]),
+            (Unsubscribe("web"), &["v1 na "]),
+            (Subscribe("web"), &["v na web"]),
+            (Answer("1", "b", &["web:80"]), &["v1 nb web", "web 1 [80]"]),
+            (Unsubscribe("web"), &["v1 nb "]),
+            // Answers without names would bring everything at some control planes.
+            (Answer("2", "c", &["web:81"]), &[]),
+            (Answer("3", "d", &["web:0", "*"]), &[]),
+            (Subscribe("web"), &["v nd web"]),
+            (Answer("3", "e", &["web:82"]), &["v3 ne web", "web 3 [82]"]),
         ],
     ),
     (
