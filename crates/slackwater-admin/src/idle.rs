@@ -1,8 +1,8 @@
-//! Connections to the admin server that carry no request, and which of them is closed when there
-//! are too many.
+//! Connections to the admin server that carry no complete request, and which of them is closed
+//! when there are too many.
 //!
-//! A probe for `/healthz` must not wait behind connections whose heads never end, or that are kept
-//! open for later.
+//! A probe for `/healthz` must not wait behind connections whose requests never end, or that are
+//! kept open for later.
 
 use super::reply::ReplyBody;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// All connections that carry no request.
+/// All connections that carry no complete request.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     waiting: Mutex<Waiting>,
@@ -42,7 +42,7 @@ impl Idle {
 }
 
 /// The idle state of one connection. Clones share it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Carrying {
     idle: Arc<Idle>,
     cut: CancellationToken,
@@ -61,7 +61,7 @@ impl Carrying {
         carrying
     }
 
-    /// Marks the connection as busy or gone: a request's head is complete, or the connection ends.
+    /// Marks the connection as busy or gone: a request is complete, or the connection ends.
     pub(super) fn leave_idle(&self) {
         if let Some(number) = lock(&self.number).take() {
             lock(&self.idle.waiting).cuts.remove(&number);

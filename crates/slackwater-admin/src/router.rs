@@ -1,10 +1,12 @@
 //! Maps each path of the admin server to its handler.
 //!
 //! A request that reads is GET (or HEAD) and has no body. A request that changes something is POST
-//! and has a body of bounded length, and its handler checks whether the client may do that.
+//! and has a body of bounded length, which is read only if its head shows that the client may do
+//! that.
 
 use super::asset::{Asset, Tagged};
 use super::guard::is_for_this_machine;
+use super::idle::Carrying;
 use super::query::Query;
 use super::reply::{Reply, refusal};
 use bytes::Bytes;
@@ -23,7 +25,7 @@ const BODY_BYTES_MAX: usize = 16 << 10;
 /// Timeout for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A request that has been read completely.
+/// A request: its head, and its body once that is read.
 #[derive(Debug, Default)]
 pub struct Asked {
     /// Its parameters.
@@ -49,6 +51,8 @@ pub(super) struct Connection {
     pub(super) peer: Option<SocketAddr>,
     /// Whether it came in through a loopback address.
     pub(super) is_loopback: bool,
+    /// Its idle state. It is idle until its request has been read completely.
+    pub(super) carrying: Carrying,
 }
 
 impl Asked {
@@ -59,11 +63,13 @@ impl Asked {
     }
 }
 
+type Check = Box<dyn Fn(&Asked) -> Option<Reply> + Send + Sync>;
 type Handler = Box<dyn Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync>;
 
 struct Route {
     method: Method,
     path: &'static str,
+    check: Check,
     handler: Handler,
 }
 
@@ -83,17 +89,19 @@ impl fmt::Debug for Router {
 }
 
 impl Router {
-    /// Adds a path whose answer is generated for each request. Of two with the same method and
-    /// path, the first is used.
+    /// Adds a path whose answer is generated for each request, unless `check` returns one
+    /// before the body is read. Of two with the same method and path, the first is used.
     pub(super) fn add(
         &mut self,
         method: Method,
         path: &'static str,
+        check: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static,
         handler: impl Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
     ) {
         self.routes.push(Route {
             method,
             path,
+            check: Box::new(check),
             handler: Box::new(handler),
         });
     }
@@ -109,12 +117,30 @@ impl Router {
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
     {
+        let carrying = connection.carrying.clone();
+        let read = self.read(request, connection).await;
+        // Only now, so that a client that sends no body cannot keep its place.
+        carrying.leave_idle();
+        match read {
+            Ok((route, asked)) => (route.handler)(asked).await,
+            Err(answer) => answer,
+        }
+    }
+
+    /// Reads a request. Returns its route, or the answer if none is needed.
+    async fn read<B>(
+        &self,
+        request: Request<B>,
+        connection: Connection,
+    ) -> Result<(&Route, Asked), Reply>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+    {
         let (head, body) = request.into_parts();
         // Over loopback, a page of another site could reach this server by DNS rebinding.
-        if connection.is_loopback
-            && let Err(refused) = is_for_this_machine(&head.headers)
-        {
-            return refused;
+        if connection.is_loopback {
+            is_for_this_machine(&head.headers)?;
         }
         let path = head.uri.path();
         let is_path = |own: &str| own == path;
@@ -122,7 +148,7 @@ impl Router {
         let routes = || self.routes.iter().filter(|route| is_path(route.path));
         if asset.is_none() && routes().next().is_none() {
             let text = format!("there is no {path} here; there are {}", self.listing());
-            return refusal(StatusCode::NOT_FOUND, text);
+            return Err(refusal(StatusCode::NOT_FOUND, text));
         }
         let is_head = head.method == Method::HEAD;
         let method = if is_head { Method::GET } else { head.method };
@@ -130,30 +156,33 @@ impl Router {
         // The path exists, but not with this method: 405 lists the methods.
         if route.is_none() && (asset.is_none() || method != Method::GET) {
             let methods = routes().map(|route| &route.method);
-            return not_allowed(path, methods.chain(asset.map(|_| &Method::GET)));
+            return Err(not_allowed(
+                path,
+                methods.chain(asset.map(|_| &Method::GET)),
+            ));
         }
-        let body = match read(&method, body).await {
-            Ok(body) => body,
-            Err(refused) => return refused,
-        };
-        if let Some(asset) = asset {
-            return asset.answer(&head.headers);
+        if method == Method::GET && !body.is_end_stream() {
+            return Err(refusal(StatusCode::BAD_REQUEST, "GET takes no body here"));
         }
-        let query = match Query::parse(head.uri.query().unwrap_or_default()) {
-            Ok(query) => query,
-            Err(fault) => return refusal(StatusCode::BAD_REQUEST, fault),
+        let route = match (asset, route) {
+            (None, Some(route)) => route,
+            (Some(asset), _) => return Err(asset.answer(&head.headers)),
+            (None, None) => return Err(refusal(StatusCode::NOT_FOUND, "")),
         };
-        let asked = Asked {
+        let query = Query::parse(head.uri.query().unwrap_or_default())
+            .map_err(|fault| refusal(StatusCode::BAD_REQUEST, fault))?;
+        let mut asked = Asked {
             query,
             headers: head.headers,
             is_head,
-            body,
+            body: Bytes::new(),
             connection,
         };
-        match route {
-            Some(route) => (route.handler)(asked).await,
-            None => refusal(StatusCode::NOT_FOUND, ""),
+        if let Some(refused) = (route.check)(&asked) {
+            return Err(refused);
         }
+        asked.body = read_body(body).await?;
+        Ok((route, asked))
     }
 
     /// The paths, without files.
@@ -164,19 +193,12 @@ impl Router {
     }
 }
 
-/// Reads the whole body, if the method allows one.
-async fn read<B>(method: &Method, body: B) -> Result<Bytes, Reply>
+/// Reads the whole body.
+async fn read_body<B>(body: B) -> Result<Bytes, Reply>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
 {
-    if *method == Method::GET {
-        return if body.is_end_stream() {
-            Ok(Bytes::new())
-        } else {
-            Err(refusal(StatusCode::BAD_REQUEST, "GET takes no body here"))
-        };
-    }
     let whole = Limited::new(body, BODY_BYTES_MAX).collect();
     match tokio::time::timeout(BODY_TIMEOUT, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),

@@ -170,18 +170,20 @@ impl AdminServer {
         path: &'static str,
         handler: impl Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
     ) -> Self {
-        self.router.add(Method::GET, path, handler);
+        self.router.add(Method::GET, path, |_| None, handler);
         self
     }
 
-    /// Adds a path that changes something. Its handler must check whether the client may do that.
+    /// Adds a path that changes something. `check` sees the request without its body, and returns
+    /// the answer if the client may not do that.
     #[must_use]
     pub fn post(
         mut self,
         path: &'static str,
+        check: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static,
         handler: impl Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
     ) -> Self {
-        self.router.add(Method::POST, path, handler);
+        self.router.add(Method::POST, path, check, handler);
         self
     }
 
@@ -337,13 +339,13 @@ async fn serve_connection(
     let connection = Connection {
         peer: stream.peer_addr().ok(),
         is_loopback: (stream.local_addr()).is_ok_and(|it| it.ip().to_canonical().is_loopback()),
+        carrying: carrying.clone(),
         ..Connection::default()
     };
     let has_asked = AtomicBool::new(false);
     let service = service_fn(|request: Request<Incoming>| {
         has_asked.store(true, Relaxed);
         let connection = connection.clone();
-        carrying.leave_idle();
         let carrying = carrying.clone();
         async move {
             let is_kept = wants_to_be_kept(request.headers()) && !stopping.is_cancelled();

@@ -175,27 +175,29 @@ impl Control {
         }
     }
 
+    /// Returns the answer to a request that cannot be a command, whatever its body.
+    fn check(&self, asked: &Asked) -> Option<Reply> {
+        if let Err(refused) = self.admit(asked.peer(), &asked.headers) {
+            return Some(refused);
+        }
+        let unknown = asked.query.unknown(&[])?;
+        let why = format!("unknown parameter {unknown}: what is wanted stands in the body");
+        Some(refusal(StatusCode::BAD_REQUEST, why))
+    }
+
     async fn carry_out<T: DeserializeOwned + Default>(
         self,
         asked: Asked,
         wanted: impl FnOnce(T) -> Wanted,
         may_be_empty: bool,
     ) -> Reply {
-        let peer = asked.peer();
-        if let Err(refused) = self.admit(peer, &asked.headers) {
-            return refused;
-        }
-        if let Some(unknown) = asked.query.unknown(&[]) {
-            let why = format!("unknown parameter {unknown}: what is wanted stands in the body");
-            return refusal(StatusCode::BAD_REQUEST, why);
-        }
         let wanted = match read_body(&asked, may_be_empty) {
             Ok(body) => wanted(body),
             Err(refused) => return refused,
         };
         let (answer, answered) = oneshot::channel();
         let asking = Asking {
-            by: peer,
+            by: asked.peer(),
             wanted,
             answer,
         };
@@ -281,6 +283,10 @@ impl AdminServer {
     pub fn controlled(self, controlled: Arc<dyn Controlled>, control: &Control) -> Self {
         let (shown, for_config) = (Arc::clone(&controlled), control.clone());
         let [replica, settings, reload, clear] = [(); 4].map(|()| control.clone());
+        let check = || {
+            let control = control.clone();
+            move |asked: &Asked| control.check(asked)
+        };
         self.get("/overrides", move |_| {
             core::future::ready(json(&controlled.overrides())).boxed()
         })
@@ -293,25 +299,25 @@ impl AdminServer {
             );
             core::future::ready(answer).boxed()
         })
-        .post("/replica", move |asked| {
+        .post("/replica", check(), move |asked| {
             replica
                 .clone()
                 .carry_out(asked, Wanted::Replica, false)
                 .boxed()
         })
-        .post("/settings", move |asked| {
+        .post("/settings", check(), move |asked| {
             settings
                 .clone()
                 .carry_out(asked, Wanted::Settings, false)
                 .boxed()
         })
-        .post("/reload", move |asked| {
+        .post("/reload", check(), move |asked| {
             reload
                 .clone()
                 .carry_out(asked, Wanted::Reload, true)
                 .boxed()
         })
-        .post("/overrides/clear", move |asked| {
+        .post("/overrides/clear", check(), move |asked| {
             clear.clone().carry_out(asked, Wanted::Clear, true).boxed()
         })
     }

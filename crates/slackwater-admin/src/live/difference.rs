@@ -5,7 +5,7 @@ use serde::Serialize;
 use slackwater_telemetry::facts::RequestCounts;
 
 /// The rise of a count. A count that has fallen has started again from 0.
-pub(super) fn risen(before: u64, now: u64) -> u64 {
+pub(crate) fn risen(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
 

@@ -11,6 +11,8 @@ mod latencies;
 pub mod messages;
 mod sampler;
 
+pub(super) use difference::risen;
+
 use super::hub::Hub;
 use super::query::Query;
 use super::reply::{Reply, ReplyBody, json, refusal, reply};

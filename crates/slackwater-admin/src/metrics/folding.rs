@@ -3,11 +3,20 @@
 //! A replica with its own series keeps them until it leaves; the first of the others then takes its
 //! place. The sum of the others never falls, because a reader would take that for a reset and add
 //! the whole sum again. A replica's counts therefore stay in the sum when it leaves, or when it
-//! gets its own series.
+//! gets its own series. A replica that returns soon has its old counts, which are not added again.
 
+use super::super::live::risen;
+use core::time::Duration;
 use slackwater_telemetry::facts::{Facts, RequestCounts};
 use slackwater_telemetry::latency_histogram::Latencies;
 use std::collections::{BTreeMap, BTreeSet};
+use tokio::time::Instant;
+
+/// Time for which the counts of a replica that left are kept. A fleet keeps them for a minute, and
+/// may see later that it left.
+const RETURN_MAX: Duration = Duration::from_secs(90);
+/// The most replicas of a service that left and whose counts are kept.
+const LEFT_MAX: usize = 10_000;
 
 /// Counts of one replica or of several.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +39,29 @@ impl Counted {
         };
         self.heads += &other.heads;
     }
+
+    /// The counts that came after an earlier reading.
+    fn since(&self, earlier: &Self) -> Self {
+        let checks = match (self.checks, earlier.checks) {
+            // They start again when a replica returns.
+            (Some((passed, failed)), Some((passed_before, failed_before))) => {
+                Some((risen(passed_before, passed), risen(failed_before, failed)))
+            }
+            (checks, _) => checks,
+        };
+        Self {
+            requests: self.requests - earlier.requests,
+            checks,
+            heads: self.heads.clone() - &earlier.heads,
+        }
+    }
+
+    /// Whether nothing is less than in an earlier reading, but for checks.
+    fn follows(&self, earlier: &Self) -> bool {
+        let mut sum = earlier.clone();
+        sum.add(&self.since(earlier));
+        sum.requests == self.requests && sum.heads == self.heads
+    }
 }
 
 /// The state between scrapes.
@@ -45,10 +77,17 @@ struct OfService {
     number: u64,
     /// Replicas with their own series.
     own: BTreeSet<String>,
-    /// The other replicas, with their counts at the last scrape.
-    others: BTreeMap<String, Counted>,
-    /// The sum of former others.
-    before: Option<Counted>,
+    /// All replicas by their address, also those that left a moment ago, with their last counts.
+    seen: BTreeMap<String, Seen>,
+    /// The sum of all others so far.
+    sum: Option<Counted>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    counted: Counted,
+    /// When it was first missing; `None` if it is there.
+    left_at: Option<Instant>,
 }
 
 impl Folding {
@@ -104,25 +143,41 @@ impl Folding {
         chosen
     }
 
-    /// Returns the sum of all others of a service, present (`others`) and former ones; `None` if
-    /// there never were any.
+    /// Returns the sum of all others of a service, present and former ones; `None` if there never
+    /// were any. `replicas` are all its present replicas by their address: their counts, and
+    /// whether they have their own series.
     pub(super) fn fold(
         &mut self,
         service: &str,
-        others: BTreeMap<String, Counted>,
+        replicas: BTreeMap<String, (Counted, bool)>,
     ) -> Option<Counted> {
         let known = self.services.get_mut(service)?;
-        for (name, counted) in core::mem::take(&mut known.others) {
-            if !others.contains_key(&name) {
-                known.before.get_or_insert_default().add(&counted);
+        let now = Instant::now();
+        let mut left = 0;
+        known.seen.retain(|address, seen| {
+            // A replica with less of anything than before has returned, but not in all workers yet.
+            // If it never catches up, it is a new one.
+            let there = replicas.get(address);
+            if there.is_some_and(|(it, _)| it.follows(&seen.counted)) {
+                return true;
             }
+            left += 1;
+            let left_at = *seen.left_at.get_or_insert(now);
+            left <= LEFT_MAX && now.duration_since(left_at) < RETURN_MAX
+        });
+        for (address, (counted, has_own)) in replicas {
+            let seen = known.seen.get(&address);
+            if seen.is_some_and(|seen| !counted.follows(&seen.counted)) {
+                continue;
+            }
+            if !has_own {
+                let risen = seen.map(|seen| counted.since(&seen.counted));
+                let sum = known.sum.get_or_insert_default();
+                sum.add(risen.as_ref().unwrap_or(&counted));
+            }
+            let left_at = None;
+            known.seen.insert(address, Seen { counted, left_at });
         }
-        known.others = others;
-        if known.others.is_empty() {
-            return known.before.clone();
-        }
-        let mut sum = known.before.clone().unwrap_or_default();
-        (known.others.values()).for_each(|counted| sum.add(counted));
-        Some(sum)
+        known.sum.clone()
     }
 }

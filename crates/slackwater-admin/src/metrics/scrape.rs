@@ -64,19 +64,20 @@ impl<'f> Scrape<'f> {
             }
             // Replicas beyond the bound are summed up in one row, so that the number of series is
             // bounded.
-            let mut others = BTreeMap::new();
-            let mut in_flight = 0;
+            let mut counted = BTreeMap::new();
+            let (mut others, mut in_flight) = (0, 0);
             for ((has_own, heads), replica) in chosen.into_iter().zip(heads).zip(&mut statuses) {
                 let row = Row::new(replica, heads);
+                counted.insert(replica.address.clone(), (row.counted.clone(), has_own));
                 if has_own {
                     replicas.push(row);
                 } else {
                     in_flight += row.in_flight;
-                    others.insert(row.name.to_owned(), row.counted);
+                    others += 1;
                 }
             }
-            folded.push(others.len() as u64);
-            if let Some(counted) = folding.fold(&told.name, others) {
+            folded.push(others);
+            if let Some(counted) = folding.fold(&told.name, counted) {
                 replicas.push(Row {
                     service: &told.name,
                     name: OTHER,

@@ -161,7 +161,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_shed",
-        "Requests shed with 503 before they reached a replica.",
+        "Requests shed before they reached a replica.",
         &[
             SERVICE,
             Label {

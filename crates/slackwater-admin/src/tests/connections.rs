@@ -5,22 +5,27 @@ use super::{Board, exchange, facts, get, server, start};
 use crate::asset::Asset;
 use crate::reply::reply;
 use crate::router::Connection;
-use crate::{AdminServer, bind};
+use crate::{AdminServer, Asked, Control, Controlled, Overrides, Reply, bind};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
 use http_body_util::Full;
+use slackwater_config::AdminToken;
 use slackwater_telemetry::facts::{Facts, Lifecycle};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+
+fn echo(asked: Asked) -> BoxFuture<'static, Reply> {
+    Box::pin(async move { reply(StatusCode::OK, "text/x-echo", asked.body) })
+}
 
 #[test]
 fn wrong_paths_methods_and_bodies_get_helpful_errors() {
     let lifecycle = Lifecycle::default();
-    let server = server(Facts::default(), &lifecycle).post("/knob", |asked| {
-        Box::pin(async move { reply(StatusCode::OK, "text/x-echo", asked.body) })
-    });
+    let server = server(Facts::default(), &lifecycle).post("/knob", |_| None, echo);
     let admin = start(server);
     let address = admin.address();
     let absent = get(address, "/stats");
@@ -240,6 +245,55 @@ fn connection_beyond_the_cap_replaces_the_longest_idle_one() {
     // A kept connection without a request is closed in the same way.
     ask();
     assert!(!is_told(&mut fifth));
+}
+
+#[test]
+fn connection_that_awaits_a_body_is_replaced() {
+    let server = server(Facts::default(), &Lifecycle::default());
+    let admin = start(server.post("/knob", |_| None, echo));
+    let request =
+        "POST /knob HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n";
+    let expected = "HTTP/1.1 100 Continue\r\n\r\n";
+    let mut bodiless: Vec<_> = (0..4)
+        .map(|_| {
+            let mut stream = TcpStream::connect(admin.address()).expect("the server listens");
+            stream.write_all(request.as_bytes()).expect("it is read");
+            let mut awaited = vec![0; expected.len()];
+            stream.read_exact(&mut awaited).expect("a body is awaited");
+            assert_eq!(awaited, expected.as_bytes());
+            stream
+        })
+        .collect();
+    assert_eq!(get(admin.address(), "/healthz").status, 200);
+    let mut answer = String::new();
+    bodiless[0].read_to_string(&mut answer).expect("an end");
+    assert_eq!(answer, "", "no answer");
+}
+
+struct Fixed;
+
+impl Controlled for Fixed {
+    fn configuration(&self) -> String {
+        String::new()
+    }
+
+    fn overrides(&self) -> Overrides {
+        Overrides::default()
+    }
+}
+
+#[test]
+fn unauthorized_change_is_refused_before_its_body_is_read() {
+    for (token, status) in [(None, 403), (AdminToken::new(b"0123456789abcdef"), 401)] {
+        let (_token, in_force) = watch::channel(token);
+        let (control, _asking) = Control::new(in_force);
+        let server = server(Facts::default(), &Lifecycle::default());
+        let admin = start(server.controlled(Arc::new(Fixed), &control));
+        for path in ["/replica", "/settings", "/reload", "/overrides/clear"] {
+            let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\n");
+            assert_eq!(exchange(admin.address(), &head).status, status, "{path}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use crate::attempt_failure::AttemptEvidence;
 use crate::latency_histogram::Latencies;
 use crate::replica_state::{ServiceStanding, Standing};
 use crate::trace::SpanCounts;
-use core::ops::AddAssign;
+use core::ops::{AddAssign, Sub};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use slackwater_core::overload::AdmissionView;
 use slackwater_core::policy::{Counters, Snapshot};
@@ -457,6 +457,36 @@ impl AddAssign for RequestCounts {
         self.reports_carried += other.reports_carried;
         self.full += other.full;
         self.shed += other.shed;
+    }
+}
+
+/// The counts that came after an earlier reading; 0 for a count that has fallen.
+impl Sub for RequestCounts {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(earlier.sent),
+            retries: self.retries.saturating_sub(earlier.retries),
+            hedges: self.hedges.saturating_sub(earlier.hedges),
+            connections: self.connections.saturating_sub(earlier.connections),
+            responses_1xx: self.responses_1xx.saturating_sub(earlier.responses_1xx),
+            responses_2xx: self.responses_2xx.saturating_sub(earlier.responses_2xx),
+            responses_3xx: self.responses_3xx.saturating_sub(earlier.responses_3xx),
+            responses_4xx: self.responses_4xx.saturating_sub(earlier.responses_4xx),
+            responses_5xx: self.responses_5xx.saturating_sub(earlier.responses_5xx),
+            connect_failures: self
+                .connect_failures
+                .saturating_sub(earlier.connect_failures),
+            timeouts: self.timeouts.saturating_sub(earlier.timeouts),
+            broken: self.broken.saturating_sub(earlier.broken),
+            client_gone: self.client_gone.saturating_sub(earlier.client_gone),
+            superseded: self.superseded.saturating_sub(earlier.superseded),
+            grpc_failures: self.grpc_failures.saturating_sub(earlier.grpc_failures),
+            reports_carried: self.reports_carried.saturating_sub(earlier.reports_carried),
+            full: self.full.saturating_sub(earlier.full),
+            shed: self.shed.saturating_sub(earlier.shed),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::live::DemoLive;
 use crate::decisions_path;
 use core::net::SocketAddr;
 use core::time::Duration;
-use slackwater_admin::{AdminServer, AdminThread, Extra};
+use slackwater_admin::{AdminServer, AdminThread, Asked, Extra, may_change};
 use slackwater_config::Fault;
 use slackwater_proxy::decisions::Archive;
 use slackwater_telemetry::facts::{Facts, Lifecycle, ReloadFacts, StatusSource};
@@ -66,7 +66,8 @@ pub(super) fn serve(
         AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live).dashboard();
     for knob in Knob::ALL {
         let queue = queue.clone();
-        server = server.post(knob.path(), move |asked| {
+        let check = |asked: &Asked| may_change(&asked.headers).err();
+        server = server.post(knob.path(), check, move |asked| {
             let queue = queue.clone();
             Box::pin(async move { queue.turn(knob, &asked).await })
         });
