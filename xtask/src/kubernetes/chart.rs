@@ -175,6 +175,10 @@ fn refusals(charts: &Charts, values: &str) -> Result<(), String> {
             "metrics.serviceMonitor.enabled=true",
             "needs metrics.enabled",
         ),
+        (
+            "config=[[listeners]]\naddress = \"0.0.0.0:8080\"\n[[listeners]]\naddress = \"[::]:80\"",
+            "two listeners would have port 80 of the service",
+        ),
     ] {
         let outcome = charts.proxy("edge", &[&valid[..], &["--set", set]].concat());
         match outcome {
@@ -221,6 +225,11 @@ listen = "127.0.0.1:9911""#;
                 "the chart does not render {expected:?} for\n{CONFIG}"
             ));
         }
+    }
+    let recreated = ["--set-literal", CONFIG, "--set", "strategy.type=Recreate"];
+    let recreated = charts.proxy("edge", &recreated)?;
+    if !recreated.contains("type: Recreate") || recreated.contains("rollingUpdate") {
+        return Err("strategy.type=Recreate is not rendered alone".to_owned());
     }
     addresses(charts)?;
     let annotation = |config: &str| {
