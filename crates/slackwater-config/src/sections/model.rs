@@ -290,10 +290,10 @@ settings! {
         tunnel: Duration = HOUR, Within(Span, MS..=DAY);
         /// An idle connection, to a client or to a replica, is closed after this.
         idle: Duration = MINUTE, Within(Span, MS..=DAY);
-        /// From SIGTERM until requests in flight are cut off. 0: at once.
+        /// After `drain_delay`, until requests in flight are cut off. 0: at once.
         drain: Duration = Duration::from_secs(30), Within(Span, Duration::ZERO..=DAY);
-        /// From SIGTERM until idle connections are closed. A request that comes before is served as
-        /// the connection's last. At most `timeouts.drain`.
+        /// After `drain_delay`, until idle connections are closed. A request that comes
+        /// before is served as the connection's last. At most `timeouts.drain`.
         drain_idle: Duration = SECOND, Within(Span, Duration::ZERO..=MINUTE);
     }
 }

@@ -87,11 +87,11 @@ fn with_rows(page: &str, rows: &[Row]) -> String {
 /// Compares a page with the generated one, or writes it again.
 fn is_fresh(name: &str, made: &str) {
     let file = page(name);
-    if std::env::var_os("UPDATE_DOCS").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::write(&file, made).expect("docs can be written");
     }
     let found = std::fs::read_to_string(&file).unwrap_or_default();
-    let stale = format!("docs/{name} is stale: UPDATE_DOCS=1 cargo test -p slackwater-config page");
+    let stale = format!("docs/{name} is stale: BLESS=1 cargo test -p slackwater-config page");
     assert!(found == made, "{stale}");
 }
 
@@ -109,6 +109,24 @@ fn the_page_of_keys_and_the_schemas_are_made_from_the_tables() {
     is_fresh(name, &with_rows(&text, &rows));
     is_fresh("reference/configuration.schema.json", &json_schema());
     is_fresh("reference/agent.schema.json", &agent_json_schema());
+}
+
+#[test]
+fn each_row_stands_under_the_heading_of_its_section() {
+    let text = std::fs::read_to_string(page("reference/configuration.md")).expect("the page");
+    for part in text.split("\n## ").skip(1) {
+        let title = part.lines().next().unwrap_or_default();
+        for key in part.lines().filter_map(key_of) {
+            let headings = match key.split_once(['.', '[']) {
+                None | Some(("replicas", _)) => ["at the top".to_owned(), String::from("no other")],
+                Some((section, _)) => [format!("[{section}]"), format!("[{section}.")],
+            };
+            assert!(
+                headings.iter().any(|heading| title.contains(heading)),
+                "`{key}` stands under {title}"
+            );
+        }
+    }
 }
 
 #[test]
