@@ -8,7 +8,7 @@ use super::Table;
 use crate::forward::{
     BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, drain_up_to, prepare_request,
 };
-use crate::request_record::RecordHandle;
+use crate::request_record::{RecordHandle, RequestRecorder};
 use crate::service::{DispatchOptions, Service};
 use core::cell::Cell;
 use http::header::{self, HeaderValue};
@@ -49,7 +49,11 @@ struct Copy {
     headers: Fields,
     version: http::Version,
     body: BodyCopy,
+    id: CopiedId,
 }
+
+/// A request's id, and what writes it.
+type CopiedId = (Rc<RequestRecorder>, Option<HeaderValue>);
 
 impl Mirrors {
     /// Starts a copy of the request, if the random draw selects it. Must be called before the
@@ -60,7 +64,7 @@ impl Mirrors {
         table: &Table,
         request: &mut Request<RequestBody>,
         origin: &Origin,
-        route: &Forward,
+        (route, id): (&Forward, CopiedId),
         draw: &mut impl Draw,
     ) {
         if below(draw, WHOLE) >= mirror.share.millionths() {
@@ -88,6 +92,7 @@ impl Mirrors {
             headers: request.headers().clone(),
             version: request.version(),
             body,
+            id,
         };
         let (service, origin) = (Rc::clone(service), origin.clone());
         let changes = (route.rewrite.clone(), route.request_headers.clone());
@@ -123,6 +128,8 @@ async fn carry(
     if prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).is_err() {
         return;
     }
+    let (recorder, id) = copy.id;
+    recorder.ids().pass_on(id.as_ref(), request.headers_mut());
     if rewrite.host.is_some() {
         origin.keep_host(&mut request);
     }

@@ -123,7 +123,8 @@ impl Routing {
         record.route(service.name(), service.directory());
         if let Some(mirror) = &forward.mirror {
             let draw = &mut *self.draw.borrow_mut();
-            (self.mirrors).send(mirror, table, &mut request, origin, forward, draw);
+            let id = (Rc::clone(&self.recorder), id.cloned());
+            (self.mirrors).send(mirror, table, &mut request, origin, (forward, id), draw);
         }
         let client = service.client(request.headers(), origin);
         let key = service.key(&request, origin);
@@ -184,13 +185,19 @@ impl Handler for Routing {
         });
         let record = (self.recorder).begin(&request, (id.as_ref(), traced), origin);
         let is_grpc_call = is_grpc_call(request.headers());
-        let mut answer = self.answer(request, origin, (id.as_ref(), &record)).await;
-        ids.answer(id.as_ref(), answer.headers_mut());
+        let table = Rc::clone(&self.table.borrow());
+        let known = (id.as_ref(), &record);
+        let (mut answer, route) = self.answer(&table, request, origin, known).await;
         let status = answer.status();
+        // Both read fields that the route may remove.
         if is_grpc_call {
             convert_to_grpc(&mut answer);
         }
         record.answer(status, &answer);
+        if let Some(route) = route {
+            route.response_headers.apply(answer.headers_mut());
+        }
+        ids.answer(id.as_ref(), answer.headers_mut());
         answer
     }
 
@@ -203,33 +210,35 @@ impl Handler for Routing {
 }
 
 impl Routing {
-    async fn answer(
+    /// Returns the answer, and the route, whose changes of its headers are still to come.
+    async fn answer<'t>(
         &self,
+        table: &'t Table,
         request: Box<Request<RequestBody>>,
         origin: &Origin,
-        told: (Option<&HeaderValue>, &RecordHandle),
-    ) -> Answer {
-        let table = Rc::clone(&self.table.borrow());
+        known: (Option<&HeaderValue>, &RecordHandle),
+    ) -> (Answer, Option<&'t Route>) {
         let (number, route) = match table.find(&request, origin) {
             Found::Route(number, route) => {
-                told.1.matched(route);
+                known.1.matched(route);
                 (number, route)
             }
             Found::Doubtful => {
                 self.unrouted.doubtful_path.add_one();
-                return refuse(Refusal {
+                let refusal = Refusal {
                     status: StatusCode::BAD_REQUEST,
                     reason: "the path can be read in two ways that lead to different places",
-                });
+                };
+                return (refuse(refusal), None);
             }
             Found::None => {
                 self.unrouted.no_route.add_one();
-                return no_route();
+                return (no_route(), None);
             }
         };
-        let mut answer = match &route.then {
+        let answer = match &route.then {
             Action::Forward(forward) => {
-                self.forward(&table, (number, forward), request, origin, told)
+                self.forward(table, (number, forward), request, origin, known)
                     .await
             }
             Action::Redirect(redirect) => {
@@ -241,8 +250,7 @@ impl Routing {
                 self.answered(answer, &self.unrouted.responded)
             }
         };
-        route.response_headers.apply(answer.headers_mut());
-        answer
+        (answer, Some(route))
     }
 }
 

@@ -237,3 +237,22 @@ async fn oversized_metadata_is_reported_as_not_retryable() {
         assert_eq!(proxy.sum("/requests/broken").await, 2, "{protocol}");
     }
 }
+
+/// Its own answers are known by that field, so the route's changes come last.
+#[tokio::test]
+async fn error_reaches_grpc_clients_though_the_route_removes_the_error_field() {
+    let gone = unused_address().await;
+    let toml = services(&[("gone", gone)])
+        + "[[routes]]\nservice = \"gone\"\nresponse_headers.remove = [\"x-slackwater-error\"]\n";
+    let proxy = Proxy::of_file(&toml);
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST /a.B/C HTTP/1.1\r\nhost: x\r\ncontent-type: application/grpc\r\ncontent-length: 0\r\n\r\n")
+        .await;
+    let answer = client.answer().await;
+    assert_eq!(
+        (answer.status, answer.field("grpc-status")),
+        (200, Some("14"))
+    );
+    assert_eq!(answer.field("x-slackwater-error"), None);
+}

@@ -8,6 +8,7 @@ use crate::clients::{Answer, Client, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::{Connection, Replica};
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
@@ -279,6 +280,21 @@ async fn unsafe_requests_are_never_hedged() {
     assert_eq!(answer.text(), "first order");
     assert_eq!(answer.field("x-slackwater-attempt"), None);
     assert_eq!(pair.late("/late/post"), 1);
+}
+
+/// Nothing would move the time at which its copy is due.
+#[tokio::test]
+async fn late_request_that_cannot_be_copied_costs_no_cpu_time() {
+    let pair = Pair::new().await;
+    let toml = format!("timeouts.first_byte = \"2s\"\nretries.body_max = 0\n{EAGER}");
+    let proxy = Proxy::start(&pair.addresses(), &toml);
+    teach(&proxy).await;
+    let before = proxy.cpu_time();
+    let answer = ask(&proxy, "PUT /late/put HTTP/1.1\r\n", "order").await;
+    assert_eq!(answer.status, 504);
+    let used = proxy.cpu_time().saturating_sub(before);
+    assert!(used < Duration::from_millis(500), "{used:?}");
+    assert_eq!(pair.late("/late/put"), 1);
 }
 
 #[tokio::test]

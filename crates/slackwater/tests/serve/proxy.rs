@@ -169,6 +169,15 @@ impl Proxy {
         early.iter().any(|line| line.contains(text))
     }
 
+    /// The CPU time that the process has used.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split(' ').collect();
+        // User and system time, in hundredths of a second.
+        let ticks = |place: usize| fields[place].parse::<u64>().unwrap();
+        Duration::from_millis(10 * (ticks(12) + ticks(13)))
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill")
             .args([&format!("-{name}"), &self.child.id().to_string()])

@@ -47,7 +47,8 @@ async fn copies_go_to_a_shadow_without_delaying_the_client() {
         + "[[routes]]\npath_prefix = \"/none\"\nservice = \"web\"\nmirror = { service = \"shadow\", share = 0 }\n\
            [[routes]]\npath_prefix = \"/gone\"\nservice = \"web\"\nmirror.service = \"gone\"\n\
            [[routes]]\nservice = \"web\"\nrequest_headers.set = { x-set = \"1\" }\n\
-           mirror = { service = \"shadow\", body_bytes_max = 5 }\n";
+           mirror = { service = \"shadow\", body_bytes_max = 5 }\n\
+           [request_id]\nheader = \"x-request-id\"\n";
     let proxy = Proxy::of_file(&toml);
     let post =
         |target: &str, framing: &str| format!("POST {target} HTTP/1.1\r\nhost: a\r\n{framing}");
@@ -79,6 +80,7 @@ async fn copies_go_to_a_shadow_without_delaying_the_client() {
                 "{copy}"
             );
             assert!(copy.contains("x-set: 1\r\n"), "{copy}");
+            assert!(copy.contains("x-request-id: "), "{copy}");
         }
     }
     // The request is chunked; its copy has a known length.

@@ -307,6 +307,8 @@ async fn replicas_without_tie_support_run_both_copies_within_the_budget() {
         (counts(&proxy).await[4] == 1).then_some(())
     })
     .await;
+    // The replica that gets no copy has nothing in flight.
+    assert_eq!(proxy.sum("/in_flight").await, 1);
     // The cancelled first copy still waits for its notification.
     for server in &servers {
         server.go_on.notify_one();

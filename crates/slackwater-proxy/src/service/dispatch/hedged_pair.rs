@@ -52,11 +52,7 @@ impl Attempts<'_> {
         mut first: Box<Attempt>,
         mut request: Box<Request<RequestBody>>,
     ) -> Result<AttemptResponse, FailedAttempts> {
-        let mut due_at = copy_plan.due_at();
-        let template = due_at.and_then(|_| RequestTemplate::of(&request));
-        if template.is_some() {
-            copy_plan.begin(&mut request);
-        }
+        let (mut due_at, template) = copy_plan.begin(&mut request).unzip();
         let mut pair = HedgedPair::new(&first);
         let part = first.part();
         first.join_pair(&pair.is_decided);

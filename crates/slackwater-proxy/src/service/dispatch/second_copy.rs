@@ -5,7 +5,7 @@
 use super::hedging::{HedgeWatch, Hedging};
 use super::tying::{Tied, Tying};
 use super::{PickedFor, Service};
-use crate::forward::RequestBody;
+use crate::forward::{RequestBody, RequestTemplate};
 use crate::request_record::CopyKind;
 use crate::service::attempt::Attempt;
 use slackwater_core::ReplicaId;
@@ -53,12 +53,23 @@ impl Service {
 }
 
 impl<'s> CopyPlan<'s> {
-    /// When to call [`Self::is_to_be_copied`]; `None` for never.
-    pub(super) fn due_at(&self) -> Option<Instant> {
-        match self {
+    /// Prepares the first copy, if it may get a second. Returns when to call
+    /// [`Self::is_to_be_copied`], and from what the second is made; `None` for never.
+    pub(super) fn begin(
+        &mut self,
+        request: &mut Request<RequestBody>,
+    ) -> Option<(Instant, RequestTemplate)> {
+        let due_at = match self {
             Self::Late(watching) => watching.due_at(),
             Self::Tied(tied) => Some(tied.due_at()),
+        };
+        let begun = due_at.and_then(|due_at| Some((due_at, RequestTemplate::of(request)?)));
+        match self {
+            Self::Tied(tied) if begun.is_some() => tied.name_first(request),
+            _ if begun.is_none() => self.release(),
+            _ => {}
         }
+        begun
     }
 
     /// Records that no second copy was sent. Returns when to ask again; `None` for never.
@@ -68,14 +79,17 @@ impl<'s> CopyPlan<'s> {
                 watching.unsent();
                 watching.due_at()
             }
-            Self::Tied(_) => None,
+            Self::Tied(_) => {
+                self.release();
+                None
+            }
         }
     }
 
-    /// Prepares the first copy, which may get a second.
-    pub(crate) fn begin(&self, request: &mut Request<RequestBody>) {
+    /// Releases the replica of a second copy that will not be sent.
+    fn release(&mut self) {
         if let Self::Tied(tied) = self {
-            tied.name_first(request);
+            tied.release();
         }
     }
 

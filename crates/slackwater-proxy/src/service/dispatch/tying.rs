@@ -159,6 +159,13 @@ impl<'s> Tied<'s> {
         Tie { name, other_copy }.write(copy.headers_mut());
     }
 
+    /// Releases the second replica, if its copy was not sent.
+    pub(super) fn release(&mut self) {
+        if let Some(second) = self.second.take() {
+            second.cancel();
+        }
+    }
+
     /// Pays for the second copy. If the budget is too small, returns `false` and counts it.
     pub(super) fn pay(&mut self) -> bool {
         self.is_paid = self.tying.with_budget(TieBudget::pay);
@@ -185,9 +192,7 @@ impl<'s> Tied<'s> {
 
 impl Drop for Tied<'_> {
     fn drop(&mut self) {
-        if let Some(second) = self.second.take() {
-            second.cancel();
-        }
+        self.release();
     }
 }
 
