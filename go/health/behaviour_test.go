@@ -53,6 +53,25 @@ func TestARecoveredReplicaHasItsShareAgainWithinTenSeconds(t *testing.T) {
 	})
 }
 
+func TestAReplicaReturnsAlthoughEveryQueryIsPinned(t *testing.T) {
+	for _, shadowTrials := range []bool{false, true} {
+		settings := health.DefaultSettings()
+		settings.ShadowTrials = shadowTrials
+		eachPolicy(t, 2, settings, func(c *client) {
+			c.isSticky = true
+			c.run(5 * second)
+			c.manners[1] = failing(100)
+			c.run(second)
+			c.expect(1, policy.HealthEjected)
+			c.manners[1] = good()
+			c.run(20 * second)
+			c.expect(1, policy.HealthSound)
+			s := c.run(5 * second)
+			c.expectBetween("percent of queries", s.share(1), 50, 50)
+		})
+	}
+}
+
 func TestAFleetThatFailsEvenlyLosesNoReplica(t *testing.T) {
 	for _, fails := range []uint32{2, 25, 100} {
 		c := newClient(t, "random", 4, health.DefaultSettings())

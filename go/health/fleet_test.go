@@ -62,6 +62,8 @@ type client struct {
 	gap      time.Duration
 	// copied says that each query may be copied.
 	copied bool
+	// isSticky says that every query is pinned, to one replica after the other.
+	isSticky bool
 }
 
 // flight is a query in flight.
@@ -181,6 +183,9 @@ func (c *client) probe() {
 
 func (c *client) query(s *shown) {
 	var query policy.Query
+	if c.isSticky {
+		query.Pinned = policy.Some(c.replicas[s.queries%len(c.replicas)])
+	}
 	decision := c.policy.Choose(c.now, &query, c.draw, nil)
 	if decision.Kind == policy.ProbeFirst {
 		query.Round = decision.Round

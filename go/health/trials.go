@@ -7,13 +7,14 @@ import (
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// dueForTrial returns the replica that gets this query as a trial: the one whose trial is overdue
-// the longest.
+// dueForTrial returns the replica that gets this query as a trial: its own, else the one whose trial
+// is overdue the longest. There is none if its own is available.
 func (g *guarded) dueForTrial(query *policy.Query) (policy.ReplicaID, bool) {
-	if query.Attempt != policy.AttemptFirst || query.Pinned.Known {
+	own, isPinned := query.Pinned.Get()
+	if query.Attempt != policy.AttemptFirst || isPinned && g.policy.Fleet().IsAvailable(own) {
 		return 0, false
 	}
-	return g.due(query.Avoid, false)
+	return g.due(query.Pinned, query.Avoid, false)
 }
 
 // dueForCopy returns the replica that gets a copy of a query as a trial.
@@ -21,10 +22,12 @@ func (g *guarded) dueForCopy() (policy.ReplicaID, bool) {
 	if !g.settings.ShadowTrials {
 		return 0, false
 	}
-	return g.due(nil, true)
+	return g.due(policy.Optional[policy.ReplicaID]{}, nil, true)
 }
 
-func (g *guarded) due(avoid []policy.ReplicaID, isCopy bool) (due policy.ReplicaID, isAny bool) {
+func (g *guarded) due(
+	own policy.Optional[policy.ReplicaID], avoid []policy.ReplicaID, isCopy bool,
+) (due policy.ReplicaID, isAny bool) {
 	// Most queries look at no replica, even if many are out.
 	if !g.trials.has(1) && !g.hasPassing {
 		return 0, false
@@ -36,7 +39,13 @@ func (g *guarded) due(avoid []policy.ReplicaID, isCopy bool) (due policy.Replica
 			continue
 		}
 		waitedNS := since(g.latest, r.course.nextTrialAt)
-		if g.mayTry(r, waitedNS, isCopy) && waitedNS >= longestNS {
+		if !g.mayTry(r, waitedNS, isCopy) {
+			continue
+		}
+		if own == policy.Some(replica) {
+			return replica, true
+		}
+		if waitedNS >= longestNS {
 			due, isAny, longestNS = replica, true, waitedNS
 		}
 	}
@@ -91,7 +100,7 @@ func (g *guarded) tryOut(
 		return policy.Decision{}, false
 	}
 	passed := *query
-	passed.Pinned = policy.Some(replica)
+	passed.Pinned, passed.HasRoom = policy.Some(replica), false
 	decision := g.choose(passed, draw, explanation)
 	g.setAvailable(replica, false)
 	if explanation != nil {

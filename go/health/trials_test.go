@@ -81,7 +81,37 @@ func TestATrialWithABadHeadDoesNotPassWhileItRuns(t *testing.T) {
 	}
 }
 
-func TestAPinnedQueryIsNoTrial(t *testing.T) {
+func TestAQueryWhoseReplicaIsNotAvailableIsATrialOfThatOneOrElseOfAnother(t *testing.T) {
+	g, first := leaveOne(t, byErrors, false)
+	second, third := g.members.Members()[2], g.members.Members()[3]
+	g.latest = at(100)
+	g.leave(second, byErrors, false)
+	expect := func(milliseconds uint64, own, expected policy.ReplicaID) {
+		t.Helper()
+		g.latest = at(milliseconds)
+		due, isDue := g.dueForTrial(&policy.Query{Pinned: policy.Some(own)})
+		if due != expected || !isDue {
+			t.Errorf("%v is due for a query of %v: %v", due, own, isDue)
+		}
+	}
+	expect(1_099, second, first) // its own is not due
+	expect(1_100, first, first)
+	expect(1_100, second, second)
+	g.Handle(at(1_100), policy.Event{Kind: policy.EventAvailable, Replica: third}, nil)
+	expect(1_100, third, first)
+}
+
+func TestAQueryThatWaitedForRoomMayBeATrial(t *testing.T) {
+	g, replica := leaveOne(t, byErrors, false)
+	g.latest, g.tickAt = at(1_000), at(60_000)
+	query := policy.Query{Pinned: policy.Some(replica), HasRoom: true}
+	decision := g.Choose(at(1_000), &query, fixed(0), nil)
+	if pick := decision.Pick; pick.Ticket.Replica() != replica || pick.Reason != policy.ReasonTrial {
+		t.Errorf("no trial: %+v", pick)
+	}
+}
+
+func TestAQueryWhoseReplicaIsAvailableIsNoTrial(t *testing.T) {
 	g, replica := leaveOne(t, byErrors, false)
 	g.latest, g.tickAt = at(1_000), at(60_000)
 	other := g.members.Members()[2]

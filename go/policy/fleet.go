@@ -28,6 +28,9 @@ type Fleet struct {
 	lost int
 	// lastAnswerAt is when any replica last answered a probe.
 	lastAnswerAt maybeInstant
+	// brokenAt is when all probes were last found broken. Answers from before make no replica lost
+	// again.
+	brokenAt Instant
 	// loss is how many probes are lost although their replica lives.
 	loss probeLoss
 	// sent is the number of queries that this client has sent, plus turns that passed.
@@ -128,7 +131,7 @@ func (f *Fleet) probeLost(now Instant, replica ReplicaID, probes lostProbes) cha
 		return changedNone
 	}
 	// The replica's own last answer came before that.
-	if f.anyAnsweredSince(probes.since) {
+	if f.anyAnsweredSince(max(probes.since, f.brokenAt)) {
 		return f.change(replica, func(s *standing) { s.lost = true })
 	}
 	if f.lost == 0 {
@@ -141,6 +144,7 @@ func (f *Fleet) probeLost(now Instant, replica ReplicaID, probes lostProbes) cha
 		}
 	}
 	f.lost = 0
+	f.brokenAt = now
 	f.settleAll()
 	return changedOthers
 }

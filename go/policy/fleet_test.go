@@ -89,6 +89,15 @@ func TestNoReplicaIsLostWhenProbesAreBroken(t *testing.T) {
 	if found := lose(fleet, 1_200*ms, 0, 3); found != changedOthers || fleet.lost != 0 || len(fleet.Available()) != 3 {
 		t.Errorf("%v, %d lost, %v", found, fleet.lost, fleet.Available())
 	}
+	for replica := range ReplicaID(3) {
+		if found := lose(fleet, 2_200*ms, replica, 1); found != changedNone || fleet.lost != 0 {
+			t.Errorf("none has answered since: %v, %d lost", found, fleet.lost)
+		}
+	}
+	answerProbe(fleet, 2_300*ms, 0)
+	if found := lose(fleet, 3_200*ms, 1, 1); found != changedItself || fleet.lost != 1 {
+		t.Errorf("one answers again: %v, %d lost", found, fleet.lost)
+	}
 }
 
 func TestReplicaThatComesBackHasJustHadItsTurn(t *testing.T) {

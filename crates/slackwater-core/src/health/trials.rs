@@ -9,19 +9,21 @@ use crate::replica::ReplicaId;
 use crate::time::span_ns;
 
 impl Guarded {
-    /// The replica that gets this query as a trial: the one whose trial is overdue the longest.
+    /// The replica that gets this query as a trial: its own, else the one whose trial is overdue
+    /// the longest. None if its own is available.
     pub(super) fn due_for_trial(&self, query: Query<'_>) -> Option<ReplicaId> {
-        let is_plain = query.attempt == Attempt::First && query.pinned.is_none();
-        is_plain.then(|| self.due(query.avoid, false)).flatten()
+        let has_own = |own| self.policy.fleet().is_available(own);
+        let may_be = query.attempt == Attempt::First && !query.pinned.is_some_and(has_own);
+        may_be.then(|| self.due(query, false)).flatten()
     }
 
     /// The replica that gets a copy of a query as a trial.
     pub(super) fn due_for_copy(&self) -> Option<ReplicaId> {
         let may_be = self.config.shadow_trials && !self.out.is_empty();
-        may_be.then(|| self.due(&[], true)).flatten()
+        may_be.then(|| self.due(Query::first(), true)).flatten()
     }
 
-    fn due(&self, avoid: &[ReplicaId], is_copy: bool) -> Option<ReplicaId> {
+    fn due(&self, query: Query<'_>, is_copy: bool) -> Option<ReplicaId> {
         // Most queries look at no replica, even if many are out.
         if !(self.trials.has_one() || self.has_passing) {
             return None;
@@ -33,7 +35,7 @@ impl Guarded {
             let record = self.records.find(replica)?;
             // After one has passed, the two that remain need no token.
             let may_send = self.trials.has_one() || record.course.is_passing();
-            if !may_send || !record.is_offered || avoid.contains(&replica) {
+            if !may_send || !record.is_offered || query.avoids(replica) {
                 return None;
             }
             let is_slow = record.course.why() != Why::Errors;
@@ -56,7 +58,7 @@ impl Guarded {
             let wants = wants(false) || wants(true) && is_hurried();
             wants.then_some((waited_ns, replica))
         });
-        due.max_by_key(|&(waited_ns, _)| waited_ns)
+        due.max_by_key(|&(waited_ns, replica)| (query.pinned == Some(replica), waited_ns))
             .map(|(_, replica)| replica)
     }
 
@@ -74,7 +76,12 @@ impl Guarded {
         self.pass_on(Event::Available(replica, true));
         let decision = self.policy.fleet().is_available(replica).then(|| {
             let pinned = Some(replica);
-            let query = Query { pinned, ..query };
+            let has_room = false;
+            let query = Query {
+                pinned,
+                has_room,
+                ..query
+            };
             let (policy, explained) = (&mut self.policy, explanation.as_deref_mut());
             policy.choose(now, query, draw, explained)
         });
@@ -167,9 +174,11 @@ impl Guarded {
 mod tests {
     use super::super::guarded::SAVED_MAX;
     use super::*;
+    use crate::draw::NoDraw;
     use crate::fixed::Quantile;
     use crate::health::HealthSettings;
     use crate::health::guarded::tests::{at, guarded, record};
+    use crate::policy::Policy;
     use crate::report::{LoadReport, Rif};
     use crate::tail::Tokens;
     use core::time::Duration;
@@ -240,6 +249,39 @@ mod tests {
             assert_eq!(due(&[replicas[first]]), Some(replicas[second]));
             assert_eq!(guarded.due_for_trial(Query::retry(&[])), None);
         }
+    }
+
+    #[test]
+    fn query_whose_replica_is_not_available_is_a_trial_of_that_one_or_else_of_another() {
+        let (mut guarded, first) = fleet_without(Why::Errors, false);
+        let replicas = guarded.members.as_slice().to_vec();
+        let (second, third) = (replicas[2], replicas[3]);
+        guarded.latest = at(100);
+        guarded.leave(second, Why::Errors, false);
+        guarded.latest = at(1_099);
+        let due = |guarded: &Guarded, own| guarded.due_for_trial(Query::pinned(own));
+        assert_eq!(due(&guarded, second), Some(first), "its own is not due");
+        guarded.latest = at(1_100);
+        for own in [first, second] {
+            assert_eq!(due(&guarded, own), Some(own));
+        }
+        assert_eq!(due(&guarded, third), None, "its own is available");
+        guarded.handle(at(1_100), Event::Available(third, false), &mut NoDraw);
+        assert_eq!(due(&guarded, third), Some(first));
+    }
+
+    #[test]
+    fn query_that_waited_for_room_may_be_a_trial() {
+        let (mut guarded, replica) = fleet_without(Why::Errors, false);
+        (guarded.latest, guarded.tick_at) = (at(1_000), at(60_000));
+        let query = Query {
+            has_room: true,
+            ..Query::pinned(replica)
+        };
+        let pick = guarded.choose(at(1_000), query, &mut NoDraw, None).pick();
+        let pick = pick.expect("a replica");
+        assert_eq!(pick.ticket.replica(), replica);
+        assert_eq!(pick.reason, PickReason::Trial);
     }
 
     /// `[H4]`

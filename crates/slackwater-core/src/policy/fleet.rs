@@ -95,6 +95,8 @@ pub struct Fleet {
     lost: usize,
     /// When any replica last answered a probe.
     last_answer_at: MaybeInstant,
+    /// When all probes were last found broken. Answers from before make no replica lost again.
+    broken_at: Instant,
     /// How many probes are lost although their replica lives.
     probe_loss: ProbeLoss,
     /// Queries that this client has sent, plus turns that passed.
@@ -198,7 +200,7 @@ impl Fleet {
             return Changed::No;
         }
         // The replica's own last answer came before that.
-        if self.any_answered_since(probes.since) {
+        if self.any_answered_since(probes.since.max(self.broken_at)) {
             return self.change(replica, |standing| standing.lost = true);
         }
         if self.lost == 0 {
@@ -213,6 +215,7 @@ impl Fleet {
             }
         }
         self.lost = 0;
+        self.broken_at = now;
         self.settle_all();
         Changed::Others
     }
@@ -302,9 +305,7 @@ impl Fleet {
     }
 
     fn is_lost(&self, replica: ReplicaId) -> bool {
-        self.standings
-            .find(replica)
-            .is_some_and(|standing| standing.lost)
+        self.standings.find(replica).is_some_and(|it| it.lost)
     }
 
     pub(crate) fn known(&self) -> &[ReplicaId] {
@@ -423,9 +424,7 @@ impl Fleet {
     }
 
     pub(crate) fn in_flight(&self, replica: ReplicaId) -> u32 {
-        self.standings
-            .find(replica)
-            .map_or(0, |standing| standing.in_flight)
+        self.standings.find(replica).map_or(0, |it| it.in_flight)
     }
 
     /// Queries that this client has in flight there, and its turns.

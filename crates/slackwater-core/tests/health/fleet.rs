@@ -85,6 +85,8 @@ pub(crate) struct Client {
     pub(crate) gap: Duration,
     /// Percentage of queries that may be copied.
     pub(crate) may_be_copied: u32,
+    /// Every query is pinned, to one replica after the other.
+    pub(crate) is_sticky: bool,
 }
 
 impl Client {
@@ -109,6 +111,7 @@ impl Client {
             stuck: Vec::new(),
             gap: 2 * MS,
             may_be_copied: 0,
+            is_sticky: false,
         };
         for _ in 0..replicas {
             client.join();
@@ -146,7 +149,11 @@ impl Client {
     }
 
     fn query(&mut self, shown: &mut Shown) {
-        let query = Query::first();
+        let own = self.replicas[shown.queries as usize % self.replicas.len()];
+        let query = Query {
+            pinned: self.is_sticky.then_some(own),
+            ..Query::first()
+        };
         let decision = self.policy.choose(self.now, query, &mut self.draw, None);
         let pick = match decision {
             Decision::Pick(pick) => pick,

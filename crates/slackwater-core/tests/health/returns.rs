@@ -1,6 +1,6 @@
 //! The first replica to return, and what health and the policy forget of it.
 
-use crate::fleet::{Client, MS, Manner, SECOND};
+use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use slackwater_core::health::{HealthSettings, HealthState};
 use slackwater_core::policy::Event;
 use slackwater_core::{LoadReport, Rif};
@@ -34,6 +34,25 @@ fn less_bad_replica_returns_if_fewer_may_be_ejected() {
         let view = client.view(better);
         assert_eq!(view.state, HealthState::HeldBack);
         assert_eq!(view.share_millionths, 62_500);
+    }
+}
+
+/// `[E3]`
+#[test]
+fn replica_returns_although_every_query_is_pinned() {
+    for (kind, shadow_trials) in KINDS.map(|kind| [(kind, false), (kind, true)]).concat() {
+        let mut settings = HealthSettings::default();
+        settings.shadow_trials = shadow_trials;
+        let mut client = Client::new(kind, 2, settings);
+        client.is_sticky = true;
+        client.run(5 * SECOND);
+        client.manners[1] = failing(100);
+        client.run(SECOND);
+        assert_eq!(client.view(1).state, HealthState::Ejected, "{kind}");
+        client.manners[1] = failing(0);
+        client.run(20 * SECOND);
+        assert_eq!(client.view(1).state, HealthState::Sound, "{kind}");
+        assert_eq!(client.run(5 * SECOND).share(1), 50, "{kind}");
     }
 }
 

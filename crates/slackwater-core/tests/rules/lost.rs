@@ -169,6 +169,38 @@ fn d7_if_the_last_replica_stops_replying_none_is_unreachable() {
     assert!(view(&world, 0).lost && view(&world, 1).available);
 }
 
+/// The replicas stop answering, one after the other.
+fn none_is_unreachable_at_the_end<P: Policy>(policy: P) {
+    let name = policy.name();
+    let mut world = World::of(3, policy);
+    let mut lost_when_gone = |gone: usize, span| {
+        let gone = world.replicas[..gone].to_vec();
+        answer_some(&mut world, span, 0, &gone);
+        let views = world.policy.snapshot(world.now).replicas;
+        views.iter().filter(|view| view.lost).count()
+    };
+    for (gone, lost) in [(0, 0), (1, 1), (2, 2), (3, 0)] {
+        let found = lost_when_gone(gone, Duration::from_secs(20));
+        assert_eq!(found, lost, "{name}, {gone} gone");
+    }
+    for step in 0..400 {
+        assert_eq!(lost_when_gone(3, 50 * MS), 0, "{name}, step {step}");
+    }
+    // One answers again.
+    let found = lost_when_gone(2, Duration::from_secs(20));
+    assert_eq!(found, 2, "{name}");
+}
+
+#[test]
+fn d7_if_probing_ends_everywhere_no_replica_becomes_unreachable_again() {
+    let prequal = PrequalConfig::default;
+    none_is_unreachable_at_the_end(Prequal::new(prequal()));
+    let config = ShortestExpectedDelayConfig::default();
+    none_is_unreachable_at_the_end(ShortestExpectedDelay::new(prequal(), &config));
+    let config = PolledPowerOfDConfig::default();
+    none_is_unreachable_at_the_end(PolledPowerOfD::with(config));
+}
+
 #[test]
 fn d7_one_replica_always_stays_available() {
     let mut world = World::new(3, quiet());

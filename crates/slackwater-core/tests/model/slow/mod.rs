@@ -126,6 +126,8 @@ pub(crate) struct SlowPrequal {
     idle_span: Duration,
     /// When any replica last answered a probe.
     heard_at: Option<Instant>,
+    /// When lost replicas were last found again because none answers. `[Decision 0007]`
+    broken_at: Instant,
     /// The share of probes that are lost although their replica lives, and how many probes that is
     /// the mean of.
     loss: (f64, f64),
@@ -171,6 +173,7 @@ impl SlowPrequal {
             outstanding: Vec::new(),
             idle_at: None,
             heard_at: None,
+            broken_at: Instant::EPOCH,
             loss: (0.0, 0.0),
             counters: Counters::default(),
             picks: BTreeMap::new(),

@@ -244,7 +244,7 @@ impl SlowPrequal {
 
     /// `[Decision 0007]`: enough probes in a row, and half a second, without an answer. If another
     /// replica has answered since the first of them was lost, the replica is lost. If none has, no
-    /// replica is.
+    /// replica is, and only answers from then on count.
     fn look_for_lost(&mut self, now: Instant, replica: ReplicaId) {
         let it = &self.replicas[&replica];
         let half_a_second = Duration::from_millis(500);
@@ -252,11 +252,13 @@ impl SlowPrequal {
         if it.lost_in_a_row < self.enough_lost() || !it.answered_at.is_some_and(is_long) {
             return;
         }
-        if self.heard_at >= Some(it.lost_since) {
+        if self.heard_at >= Some(it.lost_since.max(self.broken_at)) {
             self.replicas.get_mut(&replica).expect("known").lost = true;
         } else {
             for it in self.replicas.values_mut() {
-                it.lost = false;
+                if core::mem::take(&mut it.lost) {
+                    self.broken_at = now;
+                }
             }
         }
         self.settle_availability(replica);
