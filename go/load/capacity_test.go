@@ -183,6 +183,57 @@ func TestLatencyStandsForTheCostUntilCPUTimeIsKnown(t *testing.T) {
 	}
 }
 
+func TestQueriesTooShortForTheClockShowNeitherCapacityNorCost(t *testing.T) {
+	for _, cost := range []policy.Optional[time.Duration]{{}, policy.Some(200 * time.Microsecond)} {
+		var e CapacityEstimator
+		tracker := NewTracker(DefaultTrackerConfig())
+		finished := uint64(0)
+		for reading := range uint64(20) {
+			now := policy.Instant(secondNS + reading*50*msNS)
+			for range 10 {
+				tracker.Finish(now, tracker.Arrive(now), Success)
+				finished++
+			}
+			var cpu policy.Optional[CPUTotals]
+			if cost.Known {
+				used := time.Duration(finished) * cost.Value
+				cpu = policy.Some(CPUTotals{Used: used, LimitMillicores: 8_000})
+			}
+			e.Read(now, tracker, finished, cpu)
+		}
+		var report policy.LoadReport
+		e.Fill(&report)
+		if report.CapacityMilliRIF.Known || report.Cost.Known != cost.Known ||
+			report.Cost.Value.Truncate(time.Microsecond) != cost.Value {
+			t.Errorf("%+v: %+v", cost, report)
+		}
+	}
+}
+
+func TestQueriesTooShortForTheClockAreNoShortageOfLongerOnes(t *testing.T) {
+	var e CapacityEstimator
+	learnUnloaded(&e, 0)
+	learnMany(&e.inflation, 100, 9, msNS)
+	e.inflation.read(0, 0, true)
+	if _, source := e.capacity(); source != SourceNone || e.inflation.isRecent() {
+		t.Errorf("%+v", e.inflation)
+	}
+}
+
+func TestShortageIsForgottenWhileQueriesAreTooShortForTheClock(t *testing.T) {
+	e := estimatorOf(shown{8_001, true}, shown{4_000, true})
+	for range 2 {
+		learnMany(&e.inflation, 2_000, 0, 0)
+		e.inflation.read(0, 15*secondNS, true)
+	}
+	if _, known := e.inflation.unloadedNS(); known {
+		t.Errorf("%+v", e.inflation)
+	}
+	if _, source := e.capacity(); source != SourceWaits {
+		t.Errorf("%v", source)
+	}
+}
+
 func TestAReadingUnderAQuotaCoversTwoPeriods(t *testing.T) {
 	var e CapacityEstimator
 	tracker := NewTracker(DefaultTrackerConfig())

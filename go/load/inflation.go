@@ -155,11 +155,17 @@ func (n *inflation) followFew(sums *inflationSums) {
 
 // find updates the capacity after count more queries and this much time.
 func (n *inflation) find(count, spanNS, passedNS uint64, mayWait bool) {
+	unloaded, known := n.unloadedNS()
+	if !known {
+		// It is no share of anything, so nothing shows a shortage.
+		n.wasNotFor(passedNS)
+		return
+	}
 	n.isSure = n.isSure || n.wasNotSlowedDown()
 	if !n.isSure {
 		return
 	}
-	got := ints.MulDiv(squareOf(n.unloaded), fine, squareOf(n.newest))
+	got := ints.MulDiv(unloaded, fine, squareOf(n.newest))
 	capacity := n.capacity.Value
 	if !n.capacity.Known {
 		capacity = n.newestRIF
@@ -190,7 +196,8 @@ func (n *inflation) newestMemory() uint64 {
 }
 
 // unloadedNS returns the latency of a query that meets few others. It is too high while it is not
-// certain that they were few.
+// certain that they were few. It is unknown if it is too short for the clock.
 func (n *inflation) unloadedNS() (uint64, bool) {
-	return squareOf(n.unloaded), n.queries >= inflationQueriesMin
+	unloaded := squareOf(n.unloaded)
+	return unloaded, unloaded > 0 && n.queries >= inflationQueriesMin
 }

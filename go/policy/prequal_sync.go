@@ -70,7 +70,7 @@ func (p *prequalSync) Choose(now Instant, query *Query, draw Draw, explanation *
 		}
 		return p.picked(now, Pick{Ticket: Ticket{replica: replica}, Reason: query.pinReason()})
 	}
-	p.drawTargets(query, draw)
+	hasHomes := p.drawTargets(query, draw)
 	// One answer would not be a choice, so it is not worth a round trip.
 	if len(p.targets) < 2 {
 		return p.fallBack(now, query, draw, explanation)
@@ -81,12 +81,18 @@ func (p *prequalSync) Choose(now Instant, query *Query, draw Draw, explanation *
 	}
 	p.counters.ProbesSent += uint64(len(p.targets) + number(scout.Known))
 	deadline := now.Add(p.settings.SyncDeadline)
-	return Decision{Kind: ProbeFirst, Round: newProbeRound(now, deadline, p.targets, scout)}
+	round := newProbeRound(now, deadline, p.targets, scout)
+	if hasHomes {
+		// Without the answers of its homes, the query would often miss what they have.
+		round.waitForAll()
+	}
+	return Decision{Kind: ProbeFirst, Round: round}
 }
 
 // drawTargets draws at most as many distinct replicas as a round probes, of those that the query
-// may go to: its homes, and others. Every set of the others is equally likely.
-func (p *prequalSync) drawTargets(query *Query, draw Draw) {
+// may go to: its homes, and others. Every set of the others is equally likely. It reports whether
+// the query has homes to go to.
+func (p *prequalSync) drawTargets(query *Query, draw Draw) bool {
 	count := int(p.settings.SyncProbes)
 	homes := appendChoosable(p.homes[:0], &p.fleet, query, query.Homes)
 	from := appendChoosable(p.narrowed.replicas[:0], &p.fleet, query, query.Among)
@@ -104,6 +110,7 @@ func (p *prequalSync) drawTargets(query *Query, draw Draw) {
 	// The rest are in random order, so any of them may be cut.
 	p.targets = others[:min(len(others), max(count-len(homes), 0))]
 	p.targets = append(p.targets, homes[:min(len(homes), count)]...)
+	return len(homes) > 0
 }
 
 // scout returns a random replica to probe as well, if it is not available: its answer can show that

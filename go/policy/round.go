@@ -60,6 +60,9 @@ func newProbeRound(startedAt, deadline Instant, replicas []ReplicaID, scout Opti
 	return round
 }
 
+// waitForAll makes the round wait until each of its replicas has answered or is lost.
+func (r *ProbeRound) waitForAll() { r.quorum = max(r.quorum, r.waiting) }
+
 func saturatingSub8(a, b uint8) uint8 { return a - min(a, b) }
 
 func (r *ProbeRound) all() []roundTarget { return r.targets[:r.probed+r.scouts] }

@@ -369,6 +369,32 @@ func TestMeanOfRecentValuesIsRoundedToTheNearest(t *testing.T) {
 	}
 }
 
+func TestRoundWaitsForAllIfTheQueryHasHomes(t *testing.T) {
+	d := newDriver(t, "prequal_sync", DefaultSettings(), 8)
+	away := d.replicas[7]
+	d.handle(Event{Kind: EventAvailable, Replica: away})
+	for _, of := range []struct {
+		homes []ReplicaID
+		waits bool
+	}{
+		{nil, false}, {d.replicas[:2], true}, {d.replicas[7:], false}, {d.replicas[6:], true},
+	} {
+		round := d.policy.Choose(d.now, &Query{Homes: of.homes}, d.draw, nil).Round
+		// The homes come last.
+		answered := 0
+		for replica := range round.Targets() {
+			if ready := round.Ready(); ready != (!of.waits && answered >= 2 || answered >= 3) {
+				t.Errorf("%+v: ready is %v after %d", of, ready, answered)
+			}
+			round.HandleReport(replica, &LoadReport{})
+			answered++
+		}
+		if !round.Ready() {
+			t.Errorf("%+v: it waits for more", of)
+		}
+	}
+}
+
 func TestRoundIsReadyWhenEnoughHaveAnswered(t *testing.T) {
 	replicas := []ReplicaID{0, 1, 2, 3}
 	scout := ReplicaID(9)

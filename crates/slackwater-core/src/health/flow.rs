@@ -187,6 +187,11 @@ impl Policy for Guarded {
         match event {
             Event::Added(replica) => self.joined(replica),
             Event::Removed(replica) => self.left(replica),
+            Event::Far(replica, round_trip) => {
+                if let Some(record) = self.records.find_mut(replica) {
+                    record.far = Some(round_trip);
+                }
+            }
             Event::Available(replica, _) if self.members.contains(replica) => {
                 self.has_changed = true;
                 self.enforce_limit();

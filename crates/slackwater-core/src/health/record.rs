@@ -36,6 +36,8 @@ pub(super) struct Record {
     stay: u32,
     /// The driver offers it as a candidate.
     pub(super) is_offered: bool,
+    /// The round trip to its zone, if that is another one.
+    pub(super) far: Option<Duration>,
     pub(super) course: Course,
     window: Window,
     /// The part of the window that decides, as of the last estimate.
@@ -102,6 +104,7 @@ impl Record {
         Self {
             stay,
             is_offered: true,
+            far: None,
             course: Course::new(now),
             window: Window::default(),
             tally: Tally::default(),

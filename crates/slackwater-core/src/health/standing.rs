@@ -44,7 +44,7 @@ impl Guarded {
             record.course.come_back(self.latest);
             record.forget();
             self.counters.readmissions += 1;
-            let (is_idle, is_offered) = (record.is_idle(), record.is_offered);
+            let (is_idle, is_offered, far) = (record.is_idle(), record.is_offered, record.far);
             self.pass_on(Event::Available(replica, true));
             // A replica that is unreachable or draining stays so.
             if is_idle && self.policy.fleet().is_available(replica) {
@@ -52,6 +52,10 @@ impl Guarded {
                 // unlearn that.
                 self.pass_on(Event::Removed(replica));
                 self.pass_on(Event::Added(replica));
+                // The driver does not repeat it.
+                if let Some(round_trip) = far {
+                    self.pass_on(Event::Far(replica, round_trip));
+                }
             }
             self.pass_on(Event::Available(replica, is_offered));
             self.admit(replica);
@@ -203,9 +207,13 @@ impl Guarded {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::draw::NoDraw;
     use crate::health::HealthSettings;
     use crate::health::guarded::tests::{MS, at, book, guarded, record};
-    use crate::policy::Outcome;
+    use crate::policy::{DEFAULT_POLICY, Outcome, Policy, PolicySettings, Query};
+    use crate::report::{LoadReport, Rif};
+    use core::time::Duration;
 
     #[test]
     fn warm_up_and_pushback_lower_shares_of_at_most_half_of_the_replicas() {
@@ -225,6 +233,35 @@ mod tests {
                 let found = guarded.shares.replicas().count();
                 assert_eq!(found, limited, "{count}, {pushes_back}");
             }
+        }
+    }
+
+    #[test]
+    fn replica_that_comes_back_is_as_far_as_before() {
+        for far in [None, Some(Duration::from_millis(10))] {
+            let (mut guarded, replicas) = guarded(HealthSettings::default(), 4);
+            guarded.policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
+            let mut handle = |event: Event<'_>| guarded.handle(at(0), event, &mut NoDraw);
+            for &replica in &replicas {
+                handle(Event::Added(replica));
+            }
+            if let Some(round_trip) = far {
+                handle(Event::Far(replicas[0], round_trip));
+            }
+            guarded.leave(replicas[0], Why::Errors, true);
+            assert_eq!(guarded.out, [replicas[0]]);
+            guarded.come_back(replicas[0]);
+            assert!(guarded.out.is_empty());
+            // The others have one query more in flight.
+            for (&replica, rif) in replicas.iter().zip([0, 1, 1, 1]) {
+                let report = LoadReport::new(Rif::new(rif), Some(Duration::from_millis(10)));
+                guarded.handle(at(0), Event::SiblingReport(replica, &report), &mut NoDraw);
+            }
+            // Without health around it, since the small share keeps most queries away.
+            let policy = &mut guarded.policy;
+            let decision = policy.choose(at(0), Query::first(), &mut || 0, None);
+            let picked = decision.pick().expect("four are known").ticket.replica();
+            assert_eq!(picked == replicas[0], far.is_none(), "{far:?}");
         }
     }
 

@@ -188,11 +188,16 @@ impl Inflation {
 
     /// Updates the capacity after `count` more queries and this much time.
     fn find(&mut self, count: u64, span_ns: u64, passed_ns: u64, may_wait: bool) {
+        let Some(unloaded_ns) = self.unloaded_ns() else {
+            // It is no share of anything, so nothing shows a shortage.
+            self.shortage.was_not_for(passed_ns);
+            return;
+        };
         self.is_sure = self.is_sure || self.was_not_slowed_down();
         if !self.is_sure {
             return;
         }
-        let got = mul_div(square(self.unloaded), FINE, square(self.newest));
+        let got = mul_div(unloaded_ns, FINE, square(self.newest));
         let capacity = self.capacity.unwrap_or(self.newest_rif);
         self.capacity = Some(if got < INFLATED_BELOW && may_wait {
             self.shortage.is_now();
@@ -220,9 +225,10 @@ impl Inflation {
     }
 
     /// Latency of a query that meets few others, in nanoseconds. It is too high while it is not
-    /// certain that they were few.
+    /// certain that they were few. `None` if it is too short for the clock.
     pub(super) fn unloaded_ns(&self) -> Option<u64> {
-        (self.queries >= QUERIES_MIN).then(|| square(self.unloaded))
+        let unloaded_ns = (self.queries >= QUERIES_MIN).then(|| square(self.unloaded));
+        unloaded_ns.filter(|&ns| ns > 0)
     }
 
     pub(super) fn capacity(&self) -> Option<Fine> {

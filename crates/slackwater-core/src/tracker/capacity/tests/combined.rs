@@ -192,6 +192,68 @@ fn latency_stands_for_the_cost_until_cpu_time_is_known() {
     assert!(after.abs_diff(Duration::from_millis(1)) < Duration::from_micros(1));
 }
 
+/// What is reported of queries that were alone and began and ended at the same tick of the clock,
+/// each with this CPU time.
+fn report_of_ticks(cost_ns: Option<u64>) -> LoadReport {
+    let mut estimator = CapacityEstimator::default();
+    let tracker = LoadTracker::default();
+    let mut finished = 0;
+    for reading in 0..20 {
+        let now = Instant::from_nanos(SECOND + reading * 50 * MS);
+        for _ in 0..10 {
+            tracker.finish(now, tracker.arrive(now), End::Success);
+            finished += 1;
+        }
+        let cpu = cost_ns.map(|cost_ns| CpuTotals {
+            used: Duration::from_nanos(finished * cost_ns),
+            limit_millicores: Some(8_000),
+            ..CpuTotals::default()
+        });
+        estimator.read(now, &tracker, finished, cpu);
+    }
+    let mut report = tracker.report(Instant::from_nanos(2 * SECOND));
+    estimator.fill(&mut report);
+    report
+}
+
+#[test]
+fn queries_too_short_for_the_clock_show_neither_capacity_nor_cost() {
+    let report = report_of_ticks(None);
+    assert_eq!((report.capacity_millirif, report.cost), (None, None));
+    let report = report_of_ticks(Some(MS / 5));
+    assert_eq!(report.capacity_millirif, None);
+    assert_eq!(
+        report.cost.map(|cost| cost.as_micros()),
+        Some(200),
+        "CPU time"
+    );
+}
+
+#[test]
+fn queries_too_short_for_the_clock_are_no_shortage_of_longer_ones() {
+    let mut estimator = CapacityEstimator::default();
+    with_unloaded(&mut estimator, 0);
+    estimator.inflation.read(0, 0, true, |inflation| {
+        (0..100).for_each(|_| inflation.learn(9, MS));
+    });
+    assert!(!estimator.inflation.is_recent());
+    assert_eq!(estimator.capacity(), None);
+}
+
+#[test]
+fn shortage_is_forgotten_while_queries_are_too_short_for_the_clock() {
+    let mut estimator = estimator((8_001, true), (4_000, true));
+    assert_eq!(estimator.source(), Some(CapacitySource::Latency));
+    for _ in 0..2 {
+        let alone = |inflation: &mut Inflation| {
+            (0..2_000).for_each(|_| inflation.learn(0, 0));
+        };
+        estimator.inflation.read(0, 15 * SECOND, true, alone);
+    }
+    assert_eq!(estimator.inflation.unloaded_ns(), None);
+    assert_eq!(estimator.source(), Some(CapacitySource::Waits));
+}
+
 #[test]
 fn reading_is_due_after_fifty_milliseconds() {
     let mut estimator = CapacityEstimator::default();
