@@ -7,8 +7,8 @@ import (
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// dueForTrial returns the replica that gets this query as a trial: its own, else the one whose trial
-// is overdue the longest. There is none if its own is available.
+// dueForTrial returns the replica that gets this query as a trial: its own, else the one whose
+// trial is overdue the longest. There is none if its own is available.
 func (g *guarded) dueForTrial(query *policy.Query) (policy.ReplicaID, bool) {
 	own, isPinned := query.Pinned.Get()
 	if query.Attempt != policy.AttemptFirst || isPinned && g.policy.Fleet().IsAvailable(own) {
