@@ -40,8 +40,9 @@ impl Counted {
         self.heads += &other.heads;
     }
 
-    /// The counts that came after an earlier reading.
-    fn since(&self, earlier: &Self) -> Self {
+    /// The counts that came after an earlier reading. `None` if anything but checks is less than in
+    /// that.
+    fn since(&self, earlier: &Self) -> Option<Self> {
         let checks = match (self.checks, earlier.checks) {
             // They start again when a replica returns.
             (Some((passed, failed)), Some((passed_before, failed_before))) => {
@@ -49,18 +50,15 @@ impl Counted {
             }
             (checks, _) => checks,
         };
-        Self {
+        let risen = Self {
             requests: self.requests - earlier.requests,
             checks,
             heads: self.heads.clone() - &earlier.heads,
-        }
-    }
-
-    /// Whether nothing is less than in an earlier reading, but for checks.
-    fn follows(&self, earlier: &Self) -> bool {
+        };
         let mut sum = earlier.clone();
-        sum.add(&self.since(earlier));
-        sum.requests == self.requests && sum.heads == self.heads
+        sum.add(&risen);
+        let has_fallen = sum.requests != self.requests || sum.heads != self.heads;
+        (!has_fallen).then_some(risen)
     }
 }
 
@@ -149,35 +147,38 @@ impl Folding {
     pub(super) fn fold(
         &mut self,
         service: &str,
-        replicas: BTreeMap<String, (Counted, bool)>,
+        mut replicas: BTreeMap<String, (Counted, bool)>,
     ) -> Option<Counted> {
-        let known = self.services.get_mut(service)?;
+        let OfService { seen, sum, .. } = self.services.get_mut(service)?;
         let now = Instant::now();
         let mut left = 0;
-        known.seen.retain(|address, seen| {
-            // A replica with less of anything than before has returned, but not in all workers yet.
-            // If it never catches up, it is a new one.
-            let there = replicas.get(address);
-            if there.is_some_and(|(it, _)| it.follows(&seen.counted)) {
+        let mut count = |risen: &Counted, has_own: bool| {
+            if !has_own {
+                sum.get_or_insert_default().add(risen);
+            }
+        };
+        seen.retain(|address, seen| {
+            if let Some((counted, has_own)) = replicas.get_mut(address)
+                && let Some(risen) = counted.since(&seen.counted)
+            {
+                count(&risen, *has_own);
+                seen.counted = core::mem::take(counted);
+                seen.left_at = None;
                 return true;
             }
+            // A replica with less of anything than before has returned, but not in all workers yet.
+            // If it never catches up, it is a new one.
             left += 1;
             let left_at = *seen.left_at.get_or_insert(now);
             left <= LEFT_MAX && now.duration_since(left_at) < RETURN_MAX
         });
         for (address, (counted, has_own)) in replicas {
-            let seen = known.seen.get(&address);
-            if seen.is_some_and(|seen| !counted.follows(&seen.counted)) {
-                continue;
-            }
-            if !has_own {
-                let risen = seen.map(|seen| counted.since(&seen.counted));
-                let sum = known.sum.get_or_insert_default();
-                sum.add(risen.as_ref().unwrap_or(&counted));
-            }
-            let left_at = None;
-            known.seen.insert(address, Seen { counted, left_at });
+            seen.entry(address).or_insert_with(|| {
+                count(&counted, has_own);
+                let left_at = None;
+                Seen { counted, left_at }
+            });
         }
-        known.sum.clone()
+        sum.clone()
     }
 }

@@ -142,7 +142,8 @@ pub(crate) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                     policy_recorder.as_ref(),
                 ),
                 policy_recorder,
-                deadlines: Deadlines::new(shortest_timeout(&plan.config)),
+                // Preparing a configuration shortens them.
+                deadlines: Deadlines::new(Duration::MAX),
                 memory: Memory::of_worker(place.workers),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
                 listeners: Vec::new(),

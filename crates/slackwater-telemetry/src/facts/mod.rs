@@ -437,26 +437,35 @@ pub struct RequestCounts {
     pub shed: u64,
 }
 
+impl RequestCounts {
+    /// Combines each count with that of another reading.
+    fn each(self, other: Self, combine: fn(u64, u64) -> u64) -> Self {
+        Self {
+            sent: combine(self.sent, other.sent),
+            retries: combine(self.retries, other.retries),
+            hedges: combine(self.hedges, other.hedges),
+            superseded: combine(self.superseded, other.superseded),
+            connections: combine(self.connections, other.connections),
+            responses_1xx: combine(self.responses_1xx, other.responses_1xx),
+            responses_2xx: combine(self.responses_2xx, other.responses_2xx),
+            responses_3xx: combine(self.responses_3xx, other.responses_3xx),
+            responses_4xx: combine(self.responses_4xx, other.responses_4xx),
+            responses_5xx: combine(self.responses_5xx, other.responses_5xx),
+            connect_failures: combine(self.connect_failures, other.connect_failures),
+            timeouts: combine(self.timeouts, other.timeouts),
+            broken: combine(self.broken, other.broken),
+            client_gone: combine(self.client_gone, other.client_gone),
+            grpc_failures: combine(self.grpc_failures, other.grpc_failures),
+            reports_carried: combine(self.reports_carried, other.reports_carried),
+            full: combine(self.full, other.full),
+            shed: combine(self.shed, other.shed),
+        }
+    }
+}
+
 impl AddAssign for RequestCounts {
     fn add_assign(&mut self, other: Self) {
-        self.sent += other.sent;
-        self.retries += other.retries;
-        self.hedges += other.hedges;
-        self.superseded += other.superseded;
-        self.connections += other.connections;
-        self.responses_1xx += other.responses_1xx;
-        self.responses_2xx += other.responses_2xx;
-        self.responses_3xx += other.responses_3xx;
-        self.responses_4xx += other.responses_4xx;
-        self.responses_5xx += other.responses_5xx;
-        self.connect_failures += other.connect_failures;
-        self.timeouts += other.timeouts;
-        self.broken += other.broken;
-        self.client_gone += other.client_gone;
-        self.grpc_failures += other.grpc_failures;
-        self.reports_carried += other.reports_carried;
-        self.full += other.full;
-        self.shed += other.shed;
+        *self = self.each(other, |ours, more| ours + more);
     }
 }
 
@@ -465,28 +474,7 @@ impl Sub for RequestCounts {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
-        Self {
-            sent: self.sent.saturating_sub(earlier.sent),
-            retries: self.retries.saturating_sub(earlier.retries),
-            hedges: self.hedges.saturating_sub(earlier.hedges),
-            connections: self.connections.saturating_sub(earlier.connections),
-            responses_1xx: self.responses_1xx.saturating_sub(earlier.responses_1xx),
-            responses_2xx: self.responses_2xx.saturating_sub(earlier.responses_2xx),
-            responses_3xx: self.responses_3xx.saturating_sub(earlier.responses_3xx),
-            responses_4xx: self.responses_4xx.saturating_sub(earlier.responses_4xx),
-            responses_5xx: self.responses_5xx.saturating_sub(earlier.responses_5xx),
-            connect_failures: self
-                .connect_failures
-                .saturating_sub(earlier.connect_failures),
-            timeouts: self.timeouts.saturating_sub(earlier.timeouts),
-            broken: self.broken.saturating_sub(earlier.broken),
-            client_gone: self.client_gone.saturating_sub(earlier.client_gone),
-            superseded: self.superseded.saturating_sub(earlier.superseded),
-            grpc_failures: self.grpc_failures.saturating_sub(earlier.grpc_failures),
-            reports_carried: self.reports_carried.saturating_sub(earlier.reports_carried),
-            full: self.full.saturating_sub(earlier.full),
-            shed: self.shed.saturating_sub(earlier.shed),
-        }
+        self.each(earlier, u64::saturating_sub)
     }
 }
 

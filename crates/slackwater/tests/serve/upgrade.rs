@@ -305,37 +305,36 @@ async fn requests_that_run_are_finished_by_the_old_process() {
     drop(new);
 }
 
-#[tokio::test]
-async fn successor_crash_is_logged_while_the_old_process_drains() {
-    let mut running = Running::start("dies").await;
+/// What a process that drains logs when its successor ends by this signal.
+async fn logged_of_successor(name: &str, signal: &str) -> String {
+    let mut running = Running::start(name).await;
     let old = process(&running.proxy).await;
     running.proxy.signal("USR2");
     let new = successor_of(&running.proxy, old).await;
-    new.signal("KILL");
-    let line = running
-        .proxy
-        .log_line("new process ended: no process accepts connections");
-    assert!(line.contains("ERROR"), "{line}");
+    new.signal(signal);
+    let line = running.proxy.log_line("new process ended");
     assert!(line.contains(&format!("process={}", new.0)), "{line}");
-    assert!(line.contains("start slackwater again"), "{line}");
     running.go_on.notify_one();
     assert_eq!(running.busy.answer().await.text(), "done");
     assert_eq!(running.proxy.ended().await.code(), Some(0));
+    line
+}
+
+#[tokio::test]
+async fn successor_crash_is_logged_while_the_old_process_drains() {
+    let line = logged_of_successor("dies", "KILL").await;
+    assert!(line.contains("ERROR"), "{line}");
+    assert!(
+        line.contains("new process ended: no process accepts connections"),
+        "{line}"
+    );
+    assert!(line.contains("start slackwater again"), "{line}");
 }
 
 #[tokio::test]
 async fn successor_that_is_stopped_is_no_alarm_while_the_old_process_drains() {
-    let mut running = Running::start("stopped").await;
-    let old = process(&running.proxy).await;
-    running.proxy.signal("USR2");
-    let new = successor_of(&running.proxy, old).await;
-    new.signal("TERM");
-    let line = running.proxy.log_line("new process ended");
+    let line = logged_of_successor("stopped", "TERM").await;
     assert!(line.contains("INFO"), "{line}");
-    assert!(line.contains(&format!("process={}", new.0)), "{line}");
-    running.go_on.notify_one();
-    assert_eq!(running.busy.answer().await.text(), "done");
-    assert_eq!(running.proxy.ended().await.code(), Some(0));
 }
 
 #[tokio::test]

@@ -167,15 +167,8 @@ mod tests {
     use crate::forward::head::error_field::{
         GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, Unstarted, read_unstarted,
     };
-    use crate::forward::response::End;
+    use crate::forward::response::Unwatched;
     use http::HeaderName;
-
-    #[derive(Debug)]
-    struct Unwatched;
-
-    impl Watch for Unwatched {
-        fn finish(self, _: End) {}
-    }
 
     /// An agent's answer with one field added or changed.
     fn changed(

@@ -64,10 +64,10 @@ impl<'s> CopyPlan<'s> {
             Self::Tied(tied) => Some(tied.due_at()),
         };
         let begun = due_at.and_then(|due_at| Some((due_at, RequestTemplate::of(request)?)));
-        match self {
-            Self::Tied(tied) if begun.is_some() => tied.name_first(request),
-            _ if begun.is_none() => self.release(),
-            _ => {}
+        match (self, &begun) {
+            (Self::Tied(tied), Some(_)) => tied.name_first(request),
+            (Self::Tied(tied), None) => tied.release(),
+            (Self::Late(_), _) => (),
         }
         begun
     }
@@ -79,17 +79,10 @@ impl<'s> CopyPlan<'s> {
                 watching.unsent();
                 watching.due_at()
             }
-            Self::Tied(_) => {
-                self.release();
+            Self::Tied(tied) => {
+                tied.release();
                 None
             }
-        }
-    }
-
-    /// Releases the replica of a second copy that will not be sent.
-    fn release(&mut self) {
-        if let Self::Tied(tied) = self {
-            tied.release();
         }
     }
 
