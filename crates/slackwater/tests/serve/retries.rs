@@ -13,7 +13,8 @@ use http_body_util::BodyExt;
 use hyper::body::Frame;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// A replica that reads each request completely and answers it with `status`, `fields` and its
 /// name.
@@ -264,9 +265,9 @@ async fn last_attempt_may_use_all_of_the_remaining_time() {
     }
 }
 
-/// An address at which connections are neither accepted nor refused, until the second value is
+/// A listener at which connections are neither accepted nor refused, until the second value is
 /// dropped.
-async fn stuffed() -> (SocketAddr, impl Sized) {
+async fn stuffed() -> (TcpListener, impl Sized) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -276,14 +277,15 @@ async fn stuffed() -> (SocketAddr, impl Sized) {
         let connecting = TcpStream::connect(address);
         match tokio::time::timeout(Duration::from_millis(500), connecting).await {
             Ok(connected) => waiting.push(connected.unwrap()),
-            Err(_) => return (address, (listener, waiting)),
+            Err(_) => return (listener, waiting),
         }
     }
 }
 
 #[tokio::test]
 async fn time_spent_on_connecting_does_not_shorten_the_next_attempt() {
-    let (nowhere, _stuffed) = stuffed().await;
+    let (listener, _stuffed) = stuffed().await;
+    let nowhere = listener.local_addr().unwrap();
     let slow = hangs().await;
     let toml = "[timeouts]\nconnect = \"1s\"\nfirst_byte = \"800ms\"";
     let proxy = Proxy::start(&[nowhere, slow.address], toml);
@@ -298,21 +300,38 @@ async fn time_spent_on_connecting_does_not_shorten_the_next_attempt() {
 }
 
 #[tokio::test]
-async fn an_expired_request_is_not_sent() {
-    let (nowhere, _stuffed) = stuffed().await;
-    let well = Replica::echo("well").await;
-    let toml = format!(
-        "policy = \"round_robin\"\nprobe.transport = \"none\"\nreplicas = [\"{nowhere}\", \"{}\"]\n\
-         [timeouts]\nconnect = \"2s\"\n[[routes]]\nservice = \"default\"\ntimeouts.total = \"1s\"\n",
-        well.address
-    );
-    let proxy = Proxy::of_file(&toml);
-    let get = async || get(proxy.address, "/").await.status;
-    let mut found = [get().await, get().await];
-    found.sort_unstable();
-    assert_eq!(found, [200, 502]);
-    assert_eq!(proxy.sum("/requests/connect_failures").await, 1);
-    assert_eq!(proxy.sum("/requests/retries").await, 0);
+async fn a_request_that_expires_while_connecting_is_not_sent() {
+    for protocol in ["http1", "h2c"] {
+        let (listener, stuffed) = stuffed().await;
+        let toml = format!(
+            "replica.protocol = \"{protocol}\"\nprobe.transport = \"none\"\nreplicas = [\"{}\"]\n\
+             [timeouts]\nconnect = \"1m\"\n[[routes]]\nservice = \"default\"\n\
+             timeouts.total = \"300ms\"\n",
+            listener.local_addr().unwrap()
+        );
+        let proxy = Proxy::of_file(&toml);
+        let began = Instant::now();
+        let answer = get(proxy.address, "/").await;
+        assert_eq!(answer.status, 504);
+        assert_eq!(answer.field("x-slackwater-error"), Some("deadline"));
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "the connect's own"
+        );
+        assert_eq!(proxy.sum("/requests/connect_failures").await, 1);
+        assert_eq!(proxy.sum("/requests/retries").await, 0);
+        let admission = &proxy.status().await["services"][0]["admission"];
+        assert_eq!(admission["shed_deadline"], 1);
+        if protocol == "h2c" {
+            // The connection is opened for later requests.
+            drop(stuffed);
+            let mut preface = [0; 14];
+            while &preface != b"PRI * HTTP/2.0" {
+                let (mut opened, _) = listener.accept().await.unwrap();
+                let _ = opened.read_exact(&mut preface).await;
+            }
+        }
+    }
 }
 
 #[tokio::test]

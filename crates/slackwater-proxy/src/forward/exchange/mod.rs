@@ -33,6 +33,7 @@ use slackwater_config::ReplicaProtocol;
 use slackwater_core::overload::Shed;
 use slackwater_http::proxy_protocol::Ends;
 use slackwater_http::{Fields, Request, Response};
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -40,7 +41,7 @@ use tokio::time::Instant;
 /// A replica as a worker sees it: an address and connections to it.
 #[derive(Debug)]
 pub struct Replica {
-    target: Target,
+    target: Rc<Target>,
     options: Rc<ReplicaOptions>,
     connections: Connections,
     deadlines: Rc<Deadlines>,
@@ -52,7 +53,7 @@ pub struct Replica {
 #[derive(Debug)]
 enum Connections {
     Http1(Rc<Pool>),
-    Http2(Box<Multiplex>),
+    Http2(Rc<Multiplex>),
 }
 
 /// The connection that an exchange uses.
@@ -132,12 +133,10 @@ impl Replica {
     pub fn new(target: Target, options: &Rc<ReplicaOptions>, deadlines: &Rc<Deadlines>) -> Self {
         let connections = match options.protocol {
             ReplicaProtocol::Http1 => Connections::Http1(Rc::new(Pool::new(options, deadlines))),
-            ReplicaProtocol::H2c => {
-                Connections::Http2(Box::new(Multiplex::new(options, deadlines)))
-            }
+            ReplicaProtocol::H2c => Connections::Http2(Rc::new(Multiplex::new(options, deadlines))),
         };
         Self {
-            target,
+            target: Rc::new(target),
             options: Rc::clone(options),
             connections,
             deadlines: Rc::clone(deadlines),
@@ -148,7 +147,7 @@ impl Replica {
     }
 
     /// The address of the replica.
-    pub(crate) const fn target(&self) -> &ReplicaAddress {
+    pub(crate) fn target(&self) -> &ReplicaAddress {
         self.target.address()
     }
 
@@ -193,8 +192,8 @@ impl Replica {
             }
         }
         // Boxed, so that the usual path does not carry its size.
-        let anew = Box::pin(self.exchange_anew(request, deadline, ticks)).await;
-        anew.map_err(|failure| Failure {
+        let anew = self.exchange_anew(request, deadline, (ticks, timeouts.ends));
+        Box::pin(anew).await.map_err(|failure| Failure {
             is_unsent: failure.is_unsent && !may_be_written,
             ..failure
         })
@@ -204,10 +203,10 @@ impl Replica {
         &self,
         request: Box<Request<RequestBody>>,
         deadline: Deadline,
-        ticks: Ticks,
+        (ticks, ends): (Ticks, Option<Instant>),
     ) -> Result<Reply, Failure> {
         let began = Instant::now();
-        let held = match self.new_connection(&request).await {
+        let held = match self.new_connection(&request, ends).await {
             Ok(held) => held,
             Err(no_stream) => {
                 return Err(Failure {
@@ -302,18 +301,39 @@ impl Replica {
         tells.then(|| request.extensions().get()).flatten()
     }
 
-    async fn new_connection(&self, request: &Request<RequestBody>) -> Result<Held, NoStream> {
+    /// Opens a connection, or waits for a stream, but not beyond the request's end.
+    async fn new_connection(
+        &self,
+        request: &Request<RequestBody>,
+        ends: Option<Instant>,
+    ) -> Result<Held, NoStream> {
+        let connect = self.options.connect;
+        let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
+        let wait = ends.map_or(connect, |ends| connect.min(left(ends)));
         match &self.connections {
             Connections::Http1(pool) => {
                 let client = self.client_of(request).cloned();
-                let opened = pool.open(&self.target, client, &self.options).await;
-                let connection = opened.map_err(NoStream::Unreachable)?;
+                let opened = pool.open(&self.target, client, &self.options, wait);
+                let connection = opened.await.map_err(NoStream::Unreachable)?;
                 Ok(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
                 let length = Length::of(request.body());
-                let permit = multiplex.find_or_open(&self.target, &self.options, length);
-                Ok(Held::Http2(permit.await?))
+                let (target, options) = (Rc::clone(&self.target), Rc::clone(&self.options));
+                let multiplex = Rc::clone(multiplex);
+                let mut opening = Box::pin(async move {
+                    let opening = multiplex.find_or_open(&target, &options, length, wait);
+                    opening.await
+                });
+                let Some(ends) = ends else {
+                    return opening.await.map(Held::Http2);
+                };
+                let Ok(opened) = tokio::time::timeout_at(ends, &mut opening).await else {
+                    // Later requests may use the connection.
+                    tokio::task::spawn_local(opening);
+                    return Err(NoStream::Unreachable(io::ErrorKind::TimedOut.into()));
+                };
+                opened.map(Held::Http2)
             }
         }
     }

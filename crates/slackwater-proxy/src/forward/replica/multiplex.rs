@@ -100,7 +100,7 @@ impl Freed {
 pub(crate) enum NoStream {
     /// No connection could be opened.
     Unreachable(io::Error),
-    /// All allowed connections were full for the whole connect timeout.
+    /// All allowed connections were full until the end of the wait.
     Full,
 }
 
@@ -276,14 +276,15 @@ impl Multiplex {
     }
 
     /// Returns a stream for a request with such a body: on an existing connection, on a new one, or
-    /// the first that becomes free.
+    /// the first that becomes free within `wait`. A connect has its own timeout.
     pub(crate) async fn find_or_open(
         &self,
         target: &Target,
         options: &ReplicaOptions,
         body: Length,
+        wait: Duration,
     ) -> Result<StreamPermit, NoStream> {
-        let waits_until = Instant::now() + options.connect;
+        let waits_until = Instant::now() + wait;
         loop {
             let failures_before = self.failures.get();
             {

@@ -11,6 +11,7 @@ use super::options::ReplicaOptions;
 use crate::forward::counts::ReplicaEnd;
 use crate::forward::time::Deadlines;
 use core::cell::{Cell, RefCell};
+use core::time::Duration;
 use slackwater_http::proxy_protocol::Ends;
 use std::io;
 use std::rc::Rc;
@@ -97,14 +98,15 @@ impl Pool {
         });
     }
 
-    /// Opens a connection, for `client` only if there is one.
+    /// Opens a connection within `wait`, for `client` only if there is one.
     pub(crate) async fn open(
         &self,
         target: &Target,
         client: Option<Arc<Ends>>,
         options: &ReplicaOptions,
+        wait: Duration,
     ) -> io::Result<Box<Connection>> {
-        let stream = connect(target, client.as_deref(), options.connect).await?;
+        let stream = connect(target, client.as_deref(), wait).await?;
         let mut connection = Box::new(Connection::new(stream, &options.ends));
         connection.client = client;
         Ok(connection)

@@ -21,7 +21,7 @@ pub(crate) struct ServiceCounts {
     pub(crate) shadow_trials: Count,
     pub(super) shed_queue_full: Count,
     pub(super) shed_wait_over: Count,
-    pub(super) shed_deadline: Count,
+    pub(crate) shed_deadline: Count,
     pub(crate) shed_replicas_full: Count,
     pub(crate) queued: Count,
     /// Only with a limiter.

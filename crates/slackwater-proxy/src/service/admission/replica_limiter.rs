@@ -5,13 +5,11 @@
 //! waits for the first permit that becomes free, first in, first out, for at most the connect
 //! timeout. Each worker has its share of the limit.
 
-use super::counts::ServiceCounts;
 use super::wait_queue::WaitQueue;
 use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::rc::Rc;
-use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Maximum number of requests that wait in one worker.
@@ -24,7 +22,6 @@ pub(crate) struct ReplicaLimiters {
     requests_max: u32,
     wait_max: Duration,
     queue: WaitQueue<ReplicaPermit>,
-    counts: Arc<ServiceCounts>,
 }
 
 /// The limit of one replica.
@@ -44,16 +41,11 @@ pub(crate) struct ReplicaPermit {
 }
 
 impl ReplicaLimiters {
-    pub(crate) fn new(
-        requests_max: u32,
-        wait_max: Duration,
-        counts: &Arc<ServiceCounts>,
-    ) -> Rc<Self> {
+    pub(crate) fn new(requests_max: u32, wait_max: Duration) -> Rc<Self> {
         Rc::new(Self {
             requests_max,
             wait_max,
             queue: WaitQueue::default(),
-            counts: Arc::clone(counts),
         })
     }
 
@@ -66,26 +58,21 @@ impl ReplicaLimiters {
         })
     }
 
-    /// Deadline of the wait of a request that arrives now.
-    pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.wait_max
+    /// Deadline of the wait of a request that arrives now and must end by `ends`.
+    pub(crate) fn deadline(&self, ends: Option<Instant>) -> Instant {
+        let deadline = Instant::now() + self.wait_max;
+        ends.map_or(deadline, |ends| deadline.min(ends))
     }
 
-    /// Waits for a permit at any replica. Returns `None`, and counts it, if there was none in time,
-    /// or if too many requests wait already.
+    /// Waits for a permit at any replica. Returns `None` if there was none in time, or if too many
+    /// requests wait already.
     pub(crate) async fn wait(&self, deadline: Instant) -> Option<ReplicaPermit> {
-        let waited = if self.queue.len() < WAITING_MAX {
-            let entry = self.queue.join(Instant::now());
-            tokio::time::timeout_at(deadline, entry.granted())
-                .await
-                .ok()
-        } else {
-            None
-        };
-        if waited.is_none() {
-            self.counts.shed_replicas_full.add_one();
+        if self.queue.len() >= WAITING_MAX {
+            return None;
         }
-        waited
+        let entry = self.queue.join(Instant::now());
+        let granted = tokio::time::timeout_at(deadline, entry.granted());
+        granted.await.ok()
     }
 }
 
@@ -143,7 +130,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn limiters(requests_max: u32) -> Rc<ReplicaLimiters> {
-        ReplicaLimiters::new(requests_max, SECOND, &Arc::default())
+        ReplicaLimiters::new(requests_max, SECOND)
     }
 
     fn address(port: u16) -> SocketAddr {
@@ -163,8 +150,8 @@ mod tests {
             ];
             assert!(in_flight.iter().all(Option::is_some));
             assert!(one.try_acquire().is_none() && other.try_acquire().is_none());
-            let mut first = pin!(limiters.wait(limiters.deadline()));
-            let mut second = pin!(limiters.wait(limiters.deadline()));
+            let mut first = pin!(limiters.wait(limiters.deadline(None)));
+            let mut second = pin!(limiters.wait(limiters.deadline(None)));
             assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
             in_flight[2] = None;
             assert!(other.try_acquire().is_none(), "it has been given away");
@@ -185,9 +172,15 @@ mod tests {
             let limiter = limiters.limiter(address(1));
             let in_flight = limiter.try_acquire();
             let began = Instant::now();
-            assert!(limiters.wait(limiters.deadline()).await.is_none());
-            assert_eq!(began.elapsed(), SECOND);
-            assert_eq!(limiters.counts.shed_replicas_full.read(), 1);
+            let ends = began + SECOND / 2;
+            for (ends, elapsed) in [
+                (None, SECOND),
+                (Some(ends), SECOND),
+                (Some(ends + SECOND), SECOND * 3 / 2),
+            ] {
+                assert!(limiters.wait(limiters.deadline(ends)).await.is_none());
+                assert_eq!(began.elapsed(), elapsed);
+            }
             assert!(limiters.queue.is_empty());
             drop(in_flight);
             assert_eq!(limiter.in_flight.get(), 0);
@@ -200,8 +193,8 @@ mod tests {
             let limiters = limiters(1);
             let limiter = limiters.limiter(address(1));
             let in_flight = limiter.try_acquire();
-            let mut leaves = Box::pin(limiters.wait(limiters.deadline()));
-            let mut waits = pin!(limiters.wait(limiters.deadline()));
+            let mut leaves = Box::pin(limiters.wait(limiters.deadline(None)));
+            let mut waits = pin!(limiters.wait(limiters.deadline(None)));
             assert!(now(leaves.as_mut()).is_none() && now(waits.as_mut()).is_none());
             drop(in_flight);
             drop(leaves);

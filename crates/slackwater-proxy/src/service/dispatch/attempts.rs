@@ -6,7 +6,9 @@
 
 use super::hedged_pair::FailedAttempts;
 use super::{PickedFor, Service};
-use crate::forward::{Answer, AttemptTimeouts, Cause, RequestBody, answer, replicas_full};
+use crate::forward::{
+    Answer, AttemptTimeouts, Cause, RequestBody, answer, replicas_full, too_late,
+};
 use crate::request_record::{AttemptKind, RecordHandle};
 use crate::service::attempt::{
     Attempt, AttemptError, Hint, RejectedResponse, RequestTimer, RetryPermit, follow,
@@ -174,9 +176,9 @@ impl Service {
             return answer(None);
         };
         if !first.try_acquire() {
-            let other = self.wait_for_replica(first, attempts.picked_for());
+            let other = self.wait_for_replica(first, attempts.picked_for(), timeouts.ends);
             let Some(other) = Box::pin(other).await else {
-                return replicas_full();
+                return attempts.no_room();
             };
             first = other;
         }
@@ -254,6 +256,11 @@ impl<'s> Attempts<'s> {
 
     pub(crate) fn now(&self) -> CoreInstant {
         self.service.balancer.now()
+    }
+
+    /// Whether the request's time is over, from its arrival on.
+    fn is_over(&self) -> bool {
+        self.ends.is_some_and(|ends| Instant::now() >= ends)
     }
 
     /// The time left for all attempts together.
@@ -352,13 +359,25 @@ impl<'s> Attempts<'s> {
     /// Returns the response to a request that is not tried again.
     fn give_up(&self, error: AttemptError) -> AttemptResponse {
         match error {
-            AttemptError::Failed(failure) => {
-                if let Cause::Full = failure.cause {
-                    self.service.counts().shed_replicas_full.add_one();
-                }
-                answer(Some(&failure.cause))
-            }
+            AttemptError::Failed(failure) => match failure.cause {
+                Cause::Full => self.no_room(),
+                _ if failure.is_unsent && self.is_over() => self.no_room(),
+                cause => answer(Some(&cause)),
+            },
             AttemptError::Rejected(rejected) => RejectedResponse::pass_on(*rejected, self.record),
+        }
+    }
+
+    /// Returns the response to a request that was not sent: its time is over, or no replica had
+    /// room.
+    fn no_room(&self) -> AttemptResponse {
+        let counts = self.service.counts();
+        if self.is_over() {
+            counts.shed_deadline.add_one();
+            too_late()
+        } else {
+            counts.shed_replicas_full.add_one();
+            replicas_full()
         }
     }
 

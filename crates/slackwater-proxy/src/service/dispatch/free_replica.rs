@@ -8,6 +8,7 @@ use super::{PickedFor, Service};
 use crate::service::attempt::Attempt;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
+use tokio::time::Instant;
 
 /// Why a replica was passed over: all of its allowed connections are in use.
 const FULL: &str = "full";
@@ -31,17 +32,18 @@ impl Service {
     }
 
     /// Picks a replica with a free permit in place of a full one, now or as soon as there is one.
-    /// Returns `None`, and counts it, if there is none in time.
+    /// Returns `None` if there is none in time, or before the request's end `ends`.
     pub(super) async fn wait_for_replica(
         &self,
         full: Box<Attempt>,
         picked_for: PickedFor<'_>,
+        ends: Option<Instant>,
     ) -> Option<Box<Attempt>> {
         if let Some(other) = self.pick_another(full, &[], picked_for).await {
             return Some(other);
         }
         let replica_limiters = self.replica_limiters.as_ref()?;
-        let deadline = replica_limiters.deadline();
+        let deadline = replica_limiters.deadline(ends);
         loop {
             let replica_permit = replica_limiters.wait(deadline).await?;
             let part = self.fleet.part_at(replica_permit.address());

@@ -250,8 +250,8 @@ impl Service {
         // requests.
         let replica_limiters =
             connections_max.filter(|_| config.replica.protocol == ReplicaProtocol::Http1);
-        let replica_limiters = replica_limiters
-            .map(|max| ReplicaLimiters::new(max, config.timeouts.connect, &admission));
+        let replica_limiters =
+            replica_limiters.map(|max| ReplicaLimiters::new(max, config.timeouts.connect));
         let fleet = WorkerFleet::new(
             balancer.clone(),
             options,
