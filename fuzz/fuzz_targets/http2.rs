@@ -167,7 +167,8 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
         streams_max: STREAMS_MAX,
         stream_window: 65_535,
         connection_window: 1 << 17,
-        head: HeadLimits {
+        is_secure: false,
+            head: HeadLimits {
             bytes_max: 1024,
             fields_max: 16,
         },

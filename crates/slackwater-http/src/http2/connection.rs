@@ -55,6 +55,8 @@ pub struct Config {
     pub stream_window: u32,
     /// The most octets that may arrive on all streams together; at least 65,535.
     pub connection_window: u32,
+    /// Whether the scheme of requests that this side sends is https.
+    pub is_secure: bool,
     /// Limits of the peer's heads and trailers.
     pub head: HeadLimits,
     /// Where memory is borrowed.

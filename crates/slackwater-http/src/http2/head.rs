@@ -236,7 +236,7 @@ impl<F: FieldMap + Default> Gathered<F> {
                 Field::Authority(host) => self.pseudo(|head| &mut head.authority, host),
                 Field::Path(path) => self.pseudo(|head| &mut head.path, path),
                 Field::Status(status) => self.pseudo(|head| &mut head.status, status),
-                Field::Bad(fault) => self.note(fault),
+                Field::Bad(_, fault) => self.note(fault),
                 Field::Header(..) => (),
             },
         }
@@ -300,13 +300,13 @@ pub fn encode_request(
     encoder: &mut Encoder,
     out: &mut BytesMut,
     method: &Method,
-    uri: &Uri,
+    (scheme, uri): (&Scheme, &Uri),
     headers: &Fields,
 ) {
     encoder.encode(Kind::Head, out, |block| {
         block.method(method);
         if *method != Method::CONNECT {
-            block.scheme(uri.scheme().unwrap_or(&Scheme::HTTP));
+            block.scheme(scheme);
         }
         if let Some(authority) = uri.authority() {
             block.authority(authority.as_str());

@@ -12,6 +12,7 @@ use super::window::Kept;
 use crate::fields::Fields;
 use bytes::{Bytes, BytesMut};
 use core::task::{Context, Poll};
+use http::uri::Scheme;
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 /// No data is added to the output beyond this size.
@@ -33,7 +34,8 @@ impl Connection {
                 self.reading.took_one();
                 return Some((key, head));
             }
-            self.streams.remove(key);
+            let unread = (self.streams.remove(key)).map_or(0, |mut stream| stream.inbox.clear());
+            self.release(unread);
             (self.config.stock.take_headers_back)(head.headers);
             if let Err(reason) = self.reading.taken_back() {
                 self.fail(reason);
@@ -66,7 +68,7 @@ impl Connection {
         self.streams.open() < self.streams_max()
     }
 
-    /// Sends the head of a request. Call it only if [`Self::check`] succeeds and [`Self::has_room`]
+    /// Sends the head of a request; the target's scheme is not used. Call it only if [`Self::check`] succeeds and [`Self::has_room`]
     /// is true.
     pub fn begin(&mut self, method: &Method, uri: &Uri, headers: &Fields, is_end: bool) -> Key {
         let id = self.next_ours;
@@ -80,8 +82,13 @@ impl Connection {
         }
         let key = self.streams.insert(stream);
         self.streams.begin(id, key);
+        let scheme = if self.config.is_secure {
+            Scheme::HTTPS
+        } else {
+            Scheme::HTTP
+        };
         self.write_block(id, is_end, |encoder, text| {
-            encode_request(encoder, text, method, uri, headers);
+            encode_request(encoder, text, method, (&scheme, uri), headers);
         });
         self.nudge();
         key

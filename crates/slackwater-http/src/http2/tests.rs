@@ -66,6 +66,7 @@ impl Peer {
             streams_max: STREAMS_MAX,
             stream_window: STREAM_WINDOW,
             connection_window: 1 << 20,
+            is_secure: false,
             head: HeadLimits {
                 bytes_max: 16 << 10,
                 fields_max: 100,

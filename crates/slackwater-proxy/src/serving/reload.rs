@@ -202,7 +202,7 @@ impl Proxy {
                 .iter()
                 .position(|old| old.config.name == service.name);
             let Some((place, old)) = old.and_then(|place| Some((place, before.get(place)?))) else {
-                let opened = sources.open(service)?;
+                let opened = sources.open(service).await?;
                 let discovery = Arc::new(opened.follow(service, None));
                 // A new service waits for its first fleet, so that its first requests find
                 // replicas.
@@ -223,7 +223,7 @@ impl Proxy {
             } else {
                 // A cluster's credentials are in other files: they are read, and compared with all
                 // else that a source of pods is made from.
-                let opened = sources.open(service)?;
+                let opened = sources.open(service).await?;
                 if may_stay && opened.is_followed_by(&old.discovery) {
                     Feed::Same(Arc::clone(&old.discovery))
                 } else {

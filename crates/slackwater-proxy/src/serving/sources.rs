@@ -18,6 +18,7 @@ use slackwater_discovery::{KubernetesSetup, KubernetesSource};
 use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 /// Longest time that a start waits for sources to report. Without a fleet, requests are answered
 /// with 503.
@@ -113,16 +114,16 @@ impl<'c> Sources<'c> {
     ///
     /// Fails if a file is invalid, if the system's DNS settings cannot be used, or if this build
     /// cannot follow a cluster.
-    pub(crate) fn open(&mut self, service: &ServiceConfig) -> Result<Opened, Fault> {
+    pub(crate) async fn open(&mut self, service: &ServiceConfig) -> Result<Opened, Fault> {
         match &service.discovery.source {
             FleetSource::List => Ok(Opened::List(Fleet::new(service.replicas.iter().cloned()))),
             FleetSource::File(file) => {
-                let opened = FileSource::open(
-                    file.clone(),
-                    service.probe.port,
-                    service.replica.tls.clone(),
-                    self.own.clone(),
-                );
+                let (file, probe_port) = (file.clone(), service.probe.port);
+                let (tls, own) = (service.replica.tls.clone(), self.own.clone());
+                // It resolves host names.
+                let opening = move || FileSource::open(file, probe_port, tls, own);
+                let opened = spawn_blocking(opening).await;
+                let opened = opened.map_err(|error| Fault::runtime(error.to_string()))?;
                 let (source, first) = opened.map_err(|mistakes| {
                     mistakes.fault_in(&format!("fleet of service {}", service.name))
                 })?;
@@ -228,7 +229,7 @@ pub async fn find(config: &Config) -> Result<Vec<Arc<Discovery>>, Fault> {
     let mut sources = Sources::new(config);
     let mut found = Vec::with_capacity(config.services.len());
     for service in &config.services {
-        let opened = sources.open(service)?;
+        let opened = sources.open(service).await?;
         found.push(Arc::new(opened.follow(service, None)));
     }
     wait_for_fleets(&found).await;

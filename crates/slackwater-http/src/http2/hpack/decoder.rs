@@ -121,9 +121,6 @@ impl Decoder {
                 let text = string(unread, &mut self.room)?;
                 (Name::parse(text), text.len())
             }
-            index if index as usize == static_table::AUTHORITY => {
-                (Name::Authority, ":authority".len())
-            }
             index => {
                 let (field, name_length, _) = self.at(index)?;
                 (Name::of(field), name_length)

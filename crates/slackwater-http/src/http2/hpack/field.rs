@@ -18,7 +18,8 @@ pub(crate) enum Field {
     Status(StatusCode),
     /// Any field except pseudo-header fields.
     Header(HeaderName, HeaderValue),
-    Bad(Fault),
+    /// A field with a fault, by whose name later fields may be named nevertheless. RFC 7541 §6.2
+    Bad(Name, Fault),
 }
 
 /// The fault of a field. The text is for people: lower-case, no trailing stop.
@@ -34,7 +35,7 @@ pub(crate) enum Fault {
 
 /// The name of a field, independent of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(crate) enum Name {
     Authority,
     Method,
     Path,
@@ -75,33 +76,36 @@ impl Name {
             Field::Scheme(_) => Self::Scheme,
             Field::Status(_) => Self::Status,
             Field::Header(name, _) => Self::Header(name.clone()),
-            Field::Bad(fault) => Self::Bad(*fault),
+            Field::Bad(name, _) => name.clone(),
         }
     }
 
     /// Returns the field with this value. `is_secret` if its sender allows no table to store it,
     /// here or on further hops.
     pub(super) fn with_value(self, octets: &[u8], is_secret: bool) -> Field {
-        match self {
-            Self::Authority => {
-                let text = owned(octets);
-                Authority::from_maybe_shared(text)
-                    .map_or(malformed("the authority is not valid"), Field::Authority)
+        let read = match self {
+            Self::Header(name) => {
+                return match header(&name, octets, is_secret) {
+                    Ok(value) => Field::Header(name, value),
+                    Err(fault) => Field::Bad(Self::Header(name), fault),
+                };
             }
-            Self::Method => Method::from_bytes(octets).map_or(
-                Field::Bad(Fault::Octets("the method is not a token")),
-                Field::Method,
-            ),
-            Self::Path => path(octets),
+            Self::Bad(fault) => Err(fault),
+            Self::Authority => Authority::from_maybe_shared(owned(octets))
+                .map(Field::Authority)
+                .map_err(|_| Fault::Malformed("the authority is not valid")),
+            Self::Method => Method::from_bytes(octets)
+                .map(Field::Method)
+                .map_err(|_| Fault::Octets("the method is not a token")),
+            Self::Path => path(octets).map(Field::Path),
             // The type accepts an empty scheme.
-            Self::Scheme if octets.is_empty() => malformed("the scheme is empty"),
-            Self::Scheme => {
-                Scheme::try_from(octets).map_or(malformed("the scheme is not valid"), Field::Scheme)
-            }
-            Self::Status => status(octets),
-            Self::Header(name) => header(name, octets, is_secret),
-            Self::Bad(fault) => Field::Bad(fault),
-        }
+            Self::Scheme if octets.is_empty() => Err(Fault::Malformed("the scheme is empty")),
+            Self::Scheme => Scheme::try_from(octets)
+                .map(Field::Scheme)
+                .map_err(|_| Fault::Malformed("the scheme is not valid")),
+            Self::Status => status(octets).map(Field::Status),
+        };
+        read.unwrap_or_else(|fault| Field::Bad(self, fault))
     }
 }
 
@@ -113,49 +117,44 @@ fn owned(octets: &[u8]) -> Bytes {
     Bytes::from(copy)
 }
 
-const fn malformed(reason: &'static str) -> Field {
-    Field::Bad(Fault::Malformed(reason))
-}
-
 /// Parses a path, or `*`. It must have its slash.
-fn path(octets: &[u8]) -> Field {
+fn path(octets: &[u8]) -> Result<PathAndQuery, Fault> {
     if octets.len() > PATH_BYTES_MAX {
-        return Field::Bad(Fault::TooLong);
+        return Err(Fault::TooLong);
     }
     if !octets.starts_with(b"/") && octets != b"*" {
-        return malformed("the path does not begin with a slash");
+        return Err(Fault::Malformed("the path does not begin with a slash"));
     }
     if let Some(reason) = target::fault(octets) {
-        return malformed(reason);
+        return Err(Fault::Malformed(reason));
     }
     PathAndQuery::from_maybe_shared(owned(octets))
-        .map_or(malformed("the path is not valid"), Field::Path)
+        .map_err(|_| Fault::Malformed("the path is not valid"))
 }
 
-fn status(octets: &[u8]) -> Field {
+fn status(octets: &[u8]) -> Result<StatusCode, Fault> {
     match StatusCode::from_bytes(octets) {
         // HTTP/2 does not switch protocols in this way. RFC 9113 §8.6
-        Ok(StatusCode::SWITCHING_PROTOCOLS) => malformed("101 has no place in HTTP/2"),
-        Ok(status) => Field::Status(status),
-        Err(_) => Field::Bad(Fault::Octets("the status is not a number of three digits")),
+        Ok(StatusCode::SWITCHING_PROTOCOLS) => Err(Fault::Malformed("101 has no place in HTTP/2")),
+        Ok(status) => Ok(status),
+        Err(_) => Err(Fault::Octets("the status is not a number of three digits")),
     }
 }
 
-fn header(name: HeaderName, octets: &[u8], is_secret: bool) -> Field {
+fn header(name: &HeaderName, octets: &[u8], is_secret: bool) -> Result<HeaderValue, Fault> {
     let is_padded = |octet: Option<&u8>| matches!(octet, Some(b' ' | b'\t'));
     if is_padded(octets.first()) || is_padded(octets.last()) {
-        return malformed("a field's value begins or ends with white space");
+        return Err(Fault::Malformed(
+            "a field's value begins or ends with white space",
+        ));
     }
-    if name == header::TE && octets != b"trailers" {
-        return malformed("te has values other than trailers");
+    if *name == header::TE && octets != b"trailers" {
+        return Err(Fault::Malformed("te has values other than trailers"));
     }
-    match HeaderValue::from_maybe_shared(owned(octets)) {
-        Ok(mut value) => {
-            if is_secret {
-                value.set_sensitive(true);
-            }
-            Field::Header(name, value)
-        }
-        Err(_) => Field::Bad(Fault::Octets("a field's value has control characters")),
+    let mut value = HeaderValue::from_maybe_shared(owned(octets))
+        .map_err(|_| Fault::Octets("a field's value has control characters"))?;
+    if is_secret {
+        value.set_sensitive(true);
     }
+    Ok(value)
 }

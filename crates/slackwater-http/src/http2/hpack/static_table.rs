@@ -1,6 +1,6 @@
 //! The static table. RFC 7541 appendix A
 
-use super::field::{Fault, Field};
+use super::field::{Fault, Field, Name};
 use super::field_size;
 use http::header::{self, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Scheme};
@@ -32,6 +32,11 @@ const fn named(name_length: usize, name: HeaderName) -> Known {
     known(name_length, 0, field)
 }
 
+const fn bad(reason: &'static str) -> Field {
+    let fault = Fault::Malformed(reason);
+    Field::Bad(Name::Bad(fault), fault)
+}
+
 /// Entries in the order of their indices. The numbers are the length of the name and, if there is
 /// one, of the value.
 static ENTRIES: [Known; LENGTH] = [
@@ -39,7 +44,7 @@ static ENTRIES: [Known; LENGTH] = [
     known(
         10,
         0,
-        Field::Bad(Fault::Malformed("the authority is empty")),
+        Field::Bad(Name::Authority, Fault::Malformed("the authority is empty")),
     ),
     known(7, 3, Field::Method(Method::GET)),
     known(7, 4, Field::Method(Method::POST)),
@@ -104,11 +109,7 @@ static ENTRIES: [Known; LENGTH] = [
     named(10, header::SET_COOKIE),
     named(25, header::STRICT_TRANSPORT_SECURITY),
     // It concerns one connection, so it is not allowed in HTTP/2.
-    known(
-        17,
-        0,
-        Field::Bad(Fault::Malformed("a field of HTTP/1.1's connections")),
-    ),
+    known(17, 0, bad("a field of HTTP/1.1's connections")),
     named(10, header::USER_AGENT),
     named(4, header::VARY),
     named(3, header::VIA),
@@ -119,9 +120,6 @@ static ENTRIES: [Known; LENGTH] = [
 pub(super) fn known_at(index: usize) -> Option<&'static Known> {
     ENTRIES.get(index.wrapping_sub(1))
 }
-
-/// The index of `:authority`. Its value in the table is not valid in any message.
-pub(super) const AUTHORITY: usize = 1;
 
 /// Returns the index of a field's name. It is 0 if the name is not in the table, and for `from`,
 /// which is there but hardly ever sent.

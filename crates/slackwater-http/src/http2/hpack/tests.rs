@@ -24,7 +24,7 @@ fn text(field: &Field) -> String {
         Field::Header(name, value) => {
             format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))
         }
-        Field::Bad(fault) => format!("{fault:?}"),
+        Field::Bad(_, fault) => format!("{fault:?}"),
     }
 }
 

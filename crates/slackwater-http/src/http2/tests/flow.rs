@@ -278,6 +278,16 @@ fn discarded_data_returns_its_window() {
     assert_eq!(receives.missing(), 0, "all came back");
 }
 
+#[test]
+fn request_taken_back_before_it_is_accepted_returns_its_window() {
+    let mut server = Peer::server();
+    let octets = [open(1), data(1, 0, &[0; 10_000]), reset(1, Reason::CANCEL)];
+    server.feed(&octets.concat());
+    assert_eq!(server.connection.receives.missing(), 10_000);
+    assert!(server.connection.next_request().is_none());
+    assert_eq!(server.connection.receives.missing(), 0);
+}
+
 /// A client whose server has a window of a mebibyte for each stream, and one for the connection.
 fn uploading() -> Peer {
     let mut client = Peer::client();

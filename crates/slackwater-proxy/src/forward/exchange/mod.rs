@@ -133,7 +133,10 @@ impl Replica {
     pub fn new(target: Target, options: &Rc<ReplicaOptions>, deadlines: &Rc<Deadlines>) -> Self {
         let connections = match options.protocol {
             ReplicaProtocol::Http1 => Connections::Http1(Rc::new(Pool::new(options, deadlines))),
-            ReplicaProtocol::H2c => Connections::Http2(Rc::new(Multiplex::new(options, deadlines))),
+            ReplicaProtocol::H2c => {
+                let is_secure = target.is_secure();
+                Connections::Http2(Rc::new(Multiplex::new(options, is_secure, deadlines)))
+            }
         };
         Self {
             target: Rc::new(target),

@@ -47,6 +47,11 @@ impl Target {
         self.proxy_protocol.is_some()
     }
 
+    /// Whether connections use TLS.
+    pub(crate) const fn is_secure(&self) -> bool {
+        self.tls.is_some() && matches!(self.address, ReplicaAddress::Tcp(_))
+    }
+
     /// The address of the replica.
     pub(crate) const fn address(&self) -> &ReplicaAddress {
         &self.address

@@ -50,8 +50,10 @@ const SHORT_BYTES_MAX: u64 = 1 << 10;
 
 /// While requests are in flight, a connection that is silent for this long gets a PING, and is
 /// closed if it does not answer in time. Without it, the loss of a replica's machine would go
-/// unnoticed.
+/// unnoticed. After two PINGs without a response, the next ones follow after the longer silence,
+/// and meanwhile TCP keepalive notices the loss.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const ALIVE_LONG_INTERVAL: Duration = Duration::from_secs(330);
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The connections to one replica.
@@ -246,7 +248,12 @@ impl Drop for Link {
 }
 
 impl Multiplex {
-    pub(crate) fn new(options: &ReplicaOptions, deadlines: &Rc<Deadlines>) -> Self {
+    /// `is_secure` is whether connections use TLS.
+    pub(crate) fn new(
+        options: &ReplicaOptions,
+        is_secure: bool,
+        deadlines: &Rc<Deadlines>,
+    ) -> Self {
         let streams_max = u32::try_from(options.streams_max).unwrap_or(u32::MAX);
         let config = Config {
             role: Role::Client,
@@ -255,6 +262,7 @@ impl Multiplex {
             stream_window: WINDOW_FIRST_BYTES,
             // It covers all streams, so that slow clients cannot use up what all streams share.
             connection_window: WINDOW_MAX_BYTES.saturating_mul(streams_max),
+            is_secure,
             head: HeadLimits {
                 bytes_max: options.head_bytes_max,
                 fields_max: options.head_fields_max,
@@ -294,6 +302,7 @@ impl Multiplex {
                 let Ok(_opening) = opening.await else {
                     return self.find_shared(body).ok_or(NoStream::Full);
                 };
+                self.drop_given_up();
                 if let Some(found) = self.find(body) {
                     return Ok(found);
                 }
@@ -344,13 +353,8 @@ impl Multiplex {
     /// Returns a stream on the least loaded connection that is not full and takes such a body,
     /// preferring connections without unread bodies.
     fn find_shared(&self, body: Length) -> Option<StreamPermit> {
-        let mut open = self.open.borrow_mut();
-        let before = open.len();
-        open.retain(|link| !link.load.is_given_up.get());
-        if open.len() < before {
-            // New connections may be opened in their place.
-            self.freed.call_all();
-        }
+        self.keep(|link| !link.load.is_given_up.get());
+        let open = self.open.borrow();
         let has_room = |link: &&Rc<Link>| {
             let load = &link.load;
             let streams_max = load.streams_max.get().min(self.streams_max);
@@ -368,22 +372,40 @@ impl Multiplex {
             .map(StreamPermit::take)
     }
 
+    /// Forgets the connections that `is_kept` does not name.
+    fn keep(&self, is_kept: impl Fn(&Link) -> bool) {
+        let mut open = self.open.borrow_mut();
+        let before = open.len();
+        open.retain(|link| is_kept(link));
+        if open.len() < before {
+            // New connections may be opened in their place.
+            self.freed.call_all();
+        }
+    }
+
+    /// Forgets the connections that take no more requests.
+    fn drop_given_up(&self) {
+        self.keep(|link| link.check().is_ok() && !link.load.is_given_up.get());
+    }
+
     /// Closes connections that have been idle for too long.
     pub(crate) fn sweep(&self) {
         let now = self.deadlines.now();
-        self.open.borrow_mut().retain(|link| {
+        self.drop_given_up();
+        self.keep(|link| {
             let load = &link.load;
             let idle = now.saturating_sub(load.idle_since.get());
             let is_idle = load.streams.get() == 0 && idle > self.idle_ticks;
             if is_idle {
                 load.end.set(ReplicaEnd::Idle);
             }
-            link.check().is_ok() && !load.is_given_up.get() && !is_idle
+            !is_idle
         });
     }
 
     async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Rc<Link>> {
         let stream = connect(target, None, options.connect).await?;
+        stream.detect_loss();
         let now = self.deadlines.now();
         let load = Rc::new(Load {
             streams: Cell::new(0),
@@ -428,6 +450,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
     let deadlines = &load.deadlines;
     let mut liveness = Liveness::new(
         deadlines.ticks(ALIVE_INTERVAL),
+        deadlines.ticks(ALIVE_LONG_INTERVAL),
         deadlines.ticks(ALIVE_TIMEOUT),
     );
     let deadline = deadlines.add();
@@ -446,7 +469,8 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
         while deadline.poll_passed(cx).is_ready() {
             // A replica that reads nothing would otherwise keep the connection open for ever.
             let is_busy = load.streams.get() > 0 || connection.borrow().is_over();
-            let next = liveness.look(deadlines.now(), load.received_at.get(), is_busy);
+            let last = (load.received_at.get(), load.answered_at.get());
+            let next = liveness.look(deadlines.now(), last, is_busy);
             deadline.arm(match next {
                 LivenessAction::Wait(ticks) => ticks,
                 LivenessAction::Ask(ticks) => {

@@ -182,6 +182,7 @@ fn http2_config(settings: &ClientSettings) -> Config {
         streams_max: settings.streams_max,
         stream_window: STREAM_WINDOW_BYTES,
         connection_window: CONNECTION_WINDOW_BYTES,
+        is_secure: false,
         head: http2::HeadLimits {
             bytes_max: settings.head_bytes_max as usize,
             fields_max: settings.head_fields_max as usize,

@@ -8,12 +8,17 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 #[cfg(target_os = "linux")]
 use rustix::event::{PollFd, PollFlags, Timespec};
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
+
+/// Silence after which TCP keepalive asks the peer's machine for a sign of life, and the time
+/// between its further tries.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A connection to a client or to a replica.
 #[derive(Debug)]
@@ -39,6 +44,22 @@ impl Stream {
         };
         // This fails only if the connection is lost.
         let _ = SockRef::from(tcp).set_linger((!in_order).then_some(Duration::ZERO));
+    }
+
+    /// Lets the system end the connection when the peer's machine is gone. This takes a minute of
+    /// silence, and nothing in flight.
+    pub(crate) fn detect_loss(&self) {
+        let tcp = match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+            Self::Unix(_) => return,
+        };
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE)
+            .with_interval(KEEPALIVE_INTERVAL)
+            .with_retries(3);
+        // This fails only if the connection is lost.
+        let _ = SockRef::from(tcp).set_tcp_keepalive(&keepalive);
     }
 
     /// Whether the runtime has an event for reading from the socket. Makes no system call. TLS may

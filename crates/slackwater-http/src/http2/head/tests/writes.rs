@@ -17,7 +17,14 @@ fn missing_parts_of_a_target_are_completed() {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         let uri: Uri = uri.parse().expect("a uri");
         let mut out = BytesMut::new();
-        encode_request(&mut Encoder::new(), &mut out, &method, &uri, &Fields::new());
+        let scheme = uri.scheme().unwrap_or(&Scheme::HTTP);
+        encode_request(
+            &mut Encoder::new(),
+            &mut out,
+            &method,
+            (scheme, &uri),
+            &Fields::new(),
+        );
         let mut written = Vec::new();
         Decoder::new()
             .decode(&out, |field, _| {
@@ -40,7 +47,7 @@ fn missing_parts_of_a_target_are_completed() {
         &mut Encoder::new(),
         &mut out,
         &Method::OPTIONS,
-        &nowhere,
+        (&Scheme::HTTP, &nowhere),
         &Fields::new(),
     );
     assert!(out.ends_with(b"/?"), "{out:?}");
@@ -70,7 +77,7 @@ proptest! {
             let method = Method::from_bytes(method.as_bytes()).expect("a method");
             let uri: Uri = format!("https://x.y:1{path}").parse().expect("a uri");
             let mut out = BytesMut::new();
-            encode_request(&mut encoder, &mut out, &method, &uri, &headers);
+            encode_request(&mut encoder, &mut out, &method, (&Scheme::HTTPS, &uri), &headers);
             let read = decode_request(&mut decoder, &out, limits, Fields::new()).expect("a request");
             prop_assert_eq!((&read.method, &read.uri, &read.headers), (&method, &uri, &headers));
 

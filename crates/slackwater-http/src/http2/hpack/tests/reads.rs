@@ -221,7 +221,7 @@ fn dynamic_table_evicts_the_oldest_field() {
 #[test]
 fn malformed_field_still_enters_the_table() {
     let mut decoder = Decoder::new();
-    let octet_fault = |field: &Field| matches!(field, Field::Bad(Fault::Octets(_)));
+    let octet_fault = |field: &Field| matches!(field, Field::Bad(_, Fault::Octets(_)));
     let read = fields(
         &mut decoder,
         &octets("40 01 41 00 40 01 62 01 00 40 01 63 00"),
@@ -232,6 +232,24 @@ fn malformed_field_still_enters_the_table() {
     assert_eq!(text(&read[0]), "c: ");
     assert!(octet_fault(&read[1]) && octet_fault(&read[2]), "{read:?}");
     assert_eq!(decoder.bytes(), 33 + 34 + 33);
+}
+
+#[test]
+fn valid_name_of_a_malformed_field_names_later_ones() {
+    let mut decoder = Decoder::new();
+    // `x: ` with white space in the value, then twice with a value by the name of the newest.
+    let read = texts(&mut decoder, &octets("40 01 78 02 20 61 7e 01 00 7e 01 62"));
+    assert!(
+        read[..2].iter().all(|it| it.contains("a field's value")),
+        "{read:?}"
+    );
+    assert_eq!(read[2], "x: b");
+    // A path, and the name of the static table's field without a valid value.
+    let read = texts(&mut decoder, &octets("44 01 78 7e 02 2f 61 41 01 68"));
+    assert_eq!(read[1..], [":path: /a", ":authority: h"]);
+    // A name that is not valid stays so.
+    let read = texts(&mut decoder, &octets("40 01 41 00 7e 01 62"));
+    assert!(read[1].contains("not a token"), "{read:?}");
 }
 
 #[test]

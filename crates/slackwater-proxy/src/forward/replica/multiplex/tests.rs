@@ -23,7 +23,7 @@ fn multiplex() -> (Multiplex, ReplicaOptions) {
     };
     let options = ReplicaOptions::new(&settings, &Timeouts::default(), &limits);
     let deadlines = Deadlines::new(Duration::from_secs(1));
-    (Multiplex::new(&options, &deadlines), options)
+    (Multiplex::new(&options, false, &deadlines), options)
 }
 
 /// Starts three concurrent requests that find no connection to `address`. Returns how many got a
