@@ -6,7 +6,7 @@ use super::recorder::{Detail, Marks};
 use crate::forward::{Progress, X_SLACKWATER_ERROR};
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use http_body::Body;
 use slackwater_config::ReplicaAddress;
 use slackwater_config::routes::Route;
@@ -260,7 +260,10 @@ impl RecordHandle {
             }
             record.is_own_failure = stands_for.is_server_error();
             record.grpc_status = GrpcStatus::of(response.headers());
-            record.bytes_out = response.body().size_hint().exact().unwrap_or_default();
+            // A response to HEAD has only the head.
+            let length = response.body().size_hint().exact();
+            let length = length.filter(|_| record.method != Method::HEAD);
+            record.bytes_out = length.unwrap_or_default();
             record.error = response
                 .headers()
                 .get(X_SLACKWATER_ERROR)

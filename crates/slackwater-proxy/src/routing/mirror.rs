@@ -9,15 +9,15 @@ use crate::forward::{
     BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, drain_up_to, prepare_request,
 };
 use crate::request_record::{RecordHandle, RequestRecorder};
-use crate::service::{DispatchOptions, Service};
+use crate::service::{DispatchOptions, RequestKey, Service};
 use core::cell::Cell;
 use http::header::{self, HeaderValue};
 use http::{Method, Uri};
 use slackwater_config::Connect;
 use slackwater_config::routes::{Forward, HeaderChanges, Mirror, Rewrite};
-use slackwater_core::Draw;
 use slackwater_core::draw::below;
 use slackwater_core::overload::Priority;
+use slackwater_core::{Draw, ReplicaId};
 use slackwater_http::{Fields, Request};
 use slackwater_tower::wire::asks::set_priority;
 use std::rc::Rc;
@@ -98,22 +98,40 @@ impl Mirrors {
         let changes = (route.rewrite.clone(), route.request_headers.clone());
         tokio::task::spawn_local(async move {
             let _permit = permit;
-            let carried = carry(copy, &service, &origin, &changes);
+            let prepared = prepare(copy, &service, &origin, &changes).await;
+            let Some((request, key, pinned)) = prepared else {
+                return service.counts().mirror_skipped.add_one();
+            };
+            service.counts().mirrored.add_one();
+            let options = DispatchOptions {
+                key: key.as_ref(),
+                pinned,
+                ..DispatchOptions::default()
+            };
+            let record = RecordHandle::default();
+            let carried = async {
+                let mut answer = service.handle(request, &record, &options).await;
+                drain_up_to(answer.body_mut(), COPY_BYTES_MAX).await;
+            };
             let _ = tokio::time::timeout(COPY_TIME_MAX, carried).await;
         });
     }
 }
 
-async fn carry(
+/// Returns the request that is sent when its body is complete, with its key and the replica that it
+/// sticks to; `None` if there is none to send.
+async fn prepare(
     copy: Copy,
     service: &Service,
     origin: &Origin,
     (rewrite, headers): &(Rewrite, HeaderChanges),
-) {
-    let Ok(body) = copy.body.await else {
-        service.counts().mirror_skipped.add_one();
-        return;
-    };
+) -> Option<(
+    Box<Request<RequestBody>>,
+    Option<RequestKey>,
+    Option<ReplicaId>,
+)> {
+    let body = tokio::time::timeout(COPY_TIME_MAX, copy.body).await;
+    let body = body.ok()?.ok()?;
     let length = body.len();
     let mut request = Box::new(Request::new(RequestBody::own(body)));
     *request.method_mut() = copy.method;
@@ -123,31 +141,24 @@ async fn carry(
     // own.
     set_priority(request.headers_mut(), Priority::Shadow);
     *request.version_mut() = copy.version;
-    let key = service.key(&request, origin);
+    let (key, pinned) = (
+        service.key(&request, origin),
+        service.pinned(&request, origin),
+    );
     // If the request is invalid, the client gets the error from the request itself.
-    if prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).is_err() {
-        return;
-    }
+    prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).ok()?;
     let (recorder, id) = copy.id;
     recorder.ids().pass_on(id.as_ref(), request.headers_mut());
     if rewrite.host.is_some() {
         origin.keep_host(&mut request);
     }
     if !rewrite.apply(&mut request) {
-        return;
+        return None;
     }
     if length > 0 {
         let length = HeaderValue::from(length);
         request.headers_mut().insert(header::CONTENT_LENGTH, length);
     }
     headers.apply(request.headers_mut());
-    service.counts().mirrored.add_one();
-    let options = DispatchOptions {
-        key: key.as_ref(),
-        ..DispatchOptions::default()
-    };
-    let mut answer = service
-        .handle(request, None, &RecordHandle::default(), &options)
-        .await;
-    drain_up_to(answer.body_mut(), COPY_BYTES_MAX).await;
+    Some((request, key, pinned))
 }

@@ -126,7 +126,7 @@ impl Routing {
             let id = (Rc::clone(&self.recorder), id.cloned());
             (self.mirrors).send(mirror, table, &mut request, origin, (forward, id), draw);
         }
-        let client = service.client(request.headers(), origin);
+        let pinned = service.pinned(&request, origin);
         let key = service.key(&request, origin);
         let protocol = service.protocol();
         let prepared = prepare_request(&mut request, protocol, forward.connect, origin);
@@ -166,8 +166,9 @@ impl Routing {
             rules: forward.retries_at(chosen),
             route: Some(number),
             key: key.as_ref(),
+            pinned,
         };
-        let mut answer = service.handle(request, client, record, &options).await;
+        let mut answer = service.handle(request, record, &options).await;
         answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);
         answer
     }

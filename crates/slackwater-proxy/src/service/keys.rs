@@ -123,7 +123,8 @@ fn find<'r>(source: &KeySource, request: &'r Request<RequestBody>) -> Option<&'r
     value.filter(|value| !value.is_empty())
 }
 
-fn present<'r>(request: &'r Request<RequestBody>, name: &HeaderName) -> Option<&'r [u8]> {
+/// Returns the first value of a field.
+pub(crate) fn present<'r, B>(request: &'r Request<B>, name: &HeaderName) -> Option<&'r [u8]> {
     let field = request.headers().get(name).map(Value::as_bytes);
     // Clients of HTTP/2 name the host in `:authority` only. RFC 9113 §8.3.1
     let target = || request.uri().authority().filter(|_| *name == HOST);

@@ -23,3 +23,4 @@ pub(crate) use admission::WorkerIndex;
 pub(crate) use attempt::Attempt;
 pub(crate) use dispatch::{DispatchOptions, Service, ServiceUpdates, ServiceView};
 pub use fleet::orders;
+pub(crate) use keys::RequestKey;

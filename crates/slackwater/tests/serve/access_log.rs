@@ -149,6 +149,14 @@ async fn failures_are_logged() {
         (&"complete".into(), &2.into())
     );
     assert_eq!(line["bytes_out"], answer.body.len());
+
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("HEAD /unreachable HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await;
+    assert!(client.head().await.starts_with("HTTP/1.1 502"));
+    let line = &log.lines(3).await[2];
+    assert_eq!(line["bytes_out"], 0);
 }
 
 #[tokio::test]

@@ -425,6 +425,22 @@ async fn error_response_of_a_hedge_never_wins() {
 }
 
 #[tokio::test]
+async fn error_response_of_a_hedge_is_better_than_none() {
+    let pair = Pair::with(State {
+        second: Second::Failed(FAILED),
+        ..State::default()
+    })
+    .await;
+    let toml = EAGER.to_owned() + "[timeouts]\nfirst_byte = \"1s\"\n";
+    let proxy = Proxy::start(&pair.addresses(), &toml);
+    teach(&proxy).await;
+    let answer = get(proxy.address, "/late").await;
+    assert_eq!((answer.status, answer.text()), (500, "failed"));
+    assert_eq!(answer.field("x-slackwater-attempt"), Some("2"));
+    assert_eq!(proxy.sum("/requests/timeouts").await, 1);
+}
+
+#[tokio::test]
 async fn error_of_the_first_copy_waits_for_the_hedge() {
     let pair = Pair::with(State {
         first_fails: true,

@@ -1,9 +1,10 @@
 //! Replicas of a service that differ: weights, and tiers of backups.
 
-use crate::clients::{Client, get};
+use crate::clients::{Client, ask, get};
 use crate::proxy::{Proxy, until};
 use crate::reload::{Written, reload};
 use crate::replicas::Replica;
+use crate::room::in_flight;
 use core::sync::atomic::{AtomicBool, Ordering};
 use slackwater_tower::server::{Load, respond_udp};
 use std::sync::Arc;
@@ -79,6 +80,31 @@ async fn share_is_proportional_to_weight_and_follows_its_changes() {
         metrics.contains("slackwater_replica_weight{") && metrics.contains("} 7"),
         "{metrics}"
     );
+}
+
+#[tokio::test]
+async fn replica_that_joins_takes_requests_that_wait_for_a_connection() {
+    let go_on = Arc::new(Notify::new());
+    let (one, two) = (
+        Replica::slow(&go_on, "one").await,
+        Replica::echo("two").await,
+    );
+    let more = "replica.connections_max = 1\ntimeouts.connect = \"1m\"\n";
+    let written = Written::new("joins", &config(&weighted(&one, 1), more));
+    let proxy = written.serve(&[]);
+    let first = ask(proxy.address, "/slow");
+    in_flight(&proxy, 1).await;
+    let waits = ask(proxy.address, "/");
+    until("it has found no room", async || {
+        (proxy.sum("/requests/full").await > 0).then_some(())
+    })
+    .await;
+    let both = weighted(&one, 1) + &weighted(&two, 1);
+    written.become_text(&config(&both, more));
+    reload(&proxy);
+    assert!(waits.await.unwrap().text().starts_with("two"));
+    go_on.notify_one();
+    assert_eq!(first.await.unwrap().text(), "one");
 }
 
 #[tokio::test]

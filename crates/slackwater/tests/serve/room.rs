@@ -103,6 +103,27 @@ async fn timed_out_wait_for_a_connection_is_a_503_with_the_reason() {
 }
 
 #[tokio::test]
+async fn request_is_not_sent_if_its_time_is_over_before_there_is_room() {
+    let go_on = Arc::new(Notify::new());
+    let slow = Replica::slow(&go_on, "slow").await;
+    let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"1m\"\n\
+                [[routes]]\npath_prefix = \"/slow\"\nservice = \"default\"\n\
+                [[routes]]\nservice = \"default\"\ntimeouts.total = \"100ms\"\n";
+    let proxy = Proxy::start(&[slow.address], toml);
+    let first = ask(proxy.address, "/slow");
+    in_flight(&proxy, 1).await;
+    let answer = get(proxy.address, "/").await;
+    assert_eq!(answer.status, 504);
+    assert_eq!(answer.field("x-slackwater-error"), Some("deadline"));
+    let admission = &proxy.status().await["services"][0]["admission"];
+    let sheds = ["shed_deadline", "shed_replicas_full"].map(|name| admission[name].as_u64());
+    assert_eq!(sheds, [Some(1), Some(0)]);
+    assert_eq!(proxy.sum("/requests/timeouts").await, 0);
+    go_on.notify_one();
+    assert_eq!(first.await.unwrap().text(), "slow");
+}
+
+#[tokio::test]
 async fn client_that_disconnects_frees_its_connection_slot() {
     let go_on = Arc::new(Notify::new());
     let slow = Replica::slow(&go_on, "slow").await;

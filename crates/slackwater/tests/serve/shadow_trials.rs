@@ -186,12 +186,14 @@ async fn requests_that_failed_elsewhere_are_not_copied() {
     let well = async || {
         Replica::scripted(|mut connection| async move {
             while let Some(head) = connection.head().await {
-                let status = if head.starts_with("GET /deadly") {
-                    500
+                let failed = if head.starts_with("GET /deadly") {
+                    "500 X"
+                } else if head.starts_with("GET /unwell") {
+                    "200 X\r\ncontent-type: application/grpc\r\ngrpc-status: 13"
                 } else {
-                    200
+                    "200 X"
                 };
-                let head = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+                let head = format!("HTTP/1.1 {failed}\r\ncontent-length: 0\r\n\r\n");
                 connection.send(&head).await;
             }
         })
@@ -205,6 +207,7 @@ async fn requests_that_failed_elsewhere_are_not_copied() {
     stands(&proxy, &mut client, 0, "ejected").await;
     until("there were copies", async || {
         assert_eq!(client.get("/deadly").await.status, 500);
+        assert_eq!(client.get("/unwell").await.status, 200);
         failures(&mut client, "GET", 3).await;
         (shadow_trials(&proxy).await >= 20).then_some(())
     })
@@ -213,7 +216,9 @@ async fn requests_that_failed_elsewhere_are_not_copied() {
     // Requests may be trials themselves, so only copies count.
     let copies: Vec<_> = heard.iter().filter(|it| it.contains(SHADOW)).collect();
     assert!(copies.len() >= 20, "{} of {counted}", copies.len());
-    assert!(!copies.iter().any(|copy| copy.contains("/deadly")));
+    for failed in ["/deadly", "/unwell"] {
+        assert!(!copies.iter().any(|copy| copy.contains(failed)), "{failed}");
+    }
 }
 
 #[tokio::test]

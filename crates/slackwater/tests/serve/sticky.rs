@@ -1,9 +1,13 @@
 //! Related requests go to the same replica, and to another one if it is not available.
 
-use crate::clients::{Answer, Client};
+use crate::clients::{Answer, Client, full};
 use crate::proxy::{Proxy, until};
-use crate::replicas::Replica;
+use crate::replicas::{self, Replica};
+use crate::room::in_flight;
 use core::net::SocketAddr;
+use http::Response;
+use std::sync::Arc;
+use tokio::sync::Notify;
 
 async fn three() -> [Replica; 3] {
     [
@@ -74,6 +78,67 @@ async fn cookie_selects_its_replica_and_is_replaced_after_it_leaves() {
     let settled = ask(&proxy, &format!("cookie: {new}\r\n")).await;
     assert_eq!(name(&settled), name(&moved));
     proxy.settled().await;
+}
+
+#[tokio::test]
+async fn session_stays_at_a_replica_that_is_full() {
+    let go_on = Arc::new(Notify::new());
+    let (one, two) = (
+        Replica::slow(&go_on, "one").await,
+        Replica::slow(&go_on, "two").await,
+    );
+    let toml = "[replica]\nconnections_max = 1\n[sticky]\nby = \"cookie\"";
+    let proxy = Proxy::start(&[one.address, two.address], toml);
+    let first = ask(&proxy, "").await;
+    let (pair, _) = first.field("set-cookie").unwrap().split_once("; ").unwrap();
+    let cookie = format!("cookie: {pair}\r\n");
+    let mut holds = Client::connect(proxy.address).await;
+    let slow = format!("GET /slow HTTP/1.1\r\nhost: x\r\n{cookie}\r\n");
+    holds.send(&slow).await;
+    in_flight(&proxy, 1).await;
+    let elsewhere = ask(&proxy, &cookie).await;
+    assert_ne!(elsewhere.text(), first.text());
+    assert_eq!(elsewhere.field("set-cookie"), None);
+    go_on.notify_one();
+    assert_eq!(holds.answer().await.text(), first.text());
+}
+
+#[tokio::test]
+async fn field_is_read_as_the_client_sent_it() {
+    let replicas = three().await;
+    let mut http2 = Vec::new();
+    for name in ["one", "two", "three"] {
+        let answers = move |_| async move { Response::new(full(name)) };
+        http2.push(replicas::http2(answers).await);
+    }
+    let service = |addresses: &[SocketAddr], more: &str| {
+        let listed: Vec<_> = addresses.iter().map(|it| format!("\"{it}\"")).collect();
+        format!(
+            "[services.web]\nreplicas = [{}]\nprobe.transport = \"none\"\n\
+             policy = \"round_robin\"\nsticky = {{ by = \"header\", header = \"host\" }}\n{more}",
+            listed.join(", ")
+        )
+    };
+    let one_host = "[[routes]]\nservice = \"web\"\nrewrite.host = \"inner\"\n";
+    let over_http2 = "replica.protocol = \"h2c\"\n[[routes]]\nservice = \"web\"\n";
+    for (fleet, more) in [(&addresses(&replicas)[..], one_host), (&http2, over_http2)] {
+        let proxy = Proxy::of_file(&service(fleet, more));
+        let mut names = Vec::new();
+        for host in 0..64 {
+            let asked = async || {
+                let mut client = Client::connect(proxy.address).await;
+                let head = format!("GET / HTTP/1.1\r\nhost: h{host}.test\r\n\r\n");
+                client.send(&head).await;
+                name(&client.answer().await)
+            };
+            let home = asked().await;
+            assert_eq!(asked().await, home, "{more}");
+            names.push(home);
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 3, "{more}");
+    }
 }
 
 #[tokio::test]

@@ -327,7 +327,12 @@ impl<W: Watch> Body for ResponseBody<W> {
         // The limit holds even if the replica keeps sending.
         let is_over = this.open.as_ref().and_then(Open::left) == Some(0);
         if is_over {
-            this.settle(End::Stalled);
+            if this.awaits_replica() {
+                this.settle(End::Stalled);
+            } else {
+                // The client took it too slowly, which is no evidence against the replica.
+                this.open = None;
+            }
             let error = io::Error::new(io::ErrorKind::TimedOut, "the response took too long");
             return Poll::Ready(Some(Err(error)));
         }

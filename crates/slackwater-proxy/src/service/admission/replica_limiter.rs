@@ -93,9 +93,9 @@ impl ReplicaLimiter {
         self.in_flight.set(self.in_flight.get() - 1);
     }
 
-    /// Gives a free permit to the request that has waited longest.
-    fn grant_next(self: &Rc<Self>) {
-        self.limiters.queue.grant_first(|| self.try_acquire());
+    /// Gives free permits to the requests that have waited longest.
+    pub(crate) fn grant_waiting(self: &Rc<Self>) {
+        while self.limiters.queue.grant_first(|| self.try_acquire()) {}
     }
 }
 
@@ -116,7 +116,7 @@ impl Drop for ReplicaPermit {
     fn drop(&mut self) {
         self.limiter.release();
         if !self.is_quiet {
-            self.limiter.grant_next();
+            self.limiter.grant_waiting();
         }
     }
 }

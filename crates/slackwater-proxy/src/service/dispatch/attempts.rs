@@ -15,14 +15,13 @@ use crate::service::attempt::{
 };
 use crate::service::keys::{RequestKey, remove_forged};
 use core::cell::Cell;
-use core::net::IpAddr;
 use core::time::Duration;
 use http_body::Body;
 use slackwater_config::routes::RetryRules;
-use slackwater_core::policy::Query;
+use slackwater_core::policy::{Outcome, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_http::Request;
-use slackwater_tower::response::grpc_failed;
+use slackwater_tower::response::{grpc_failed, head_outcome};
 use slackwater_tower::wire::tie::TIE;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -41,6 +40,8 @@ pub(crate) struct DispatchOptions<'r> {
     pub(crate) route: Option<usize>,
     /// The request's key, from [`Service::key`].
     pub(crate) key: Option<&'r RequestKey>,
+    /// The replica that it sticks to, from [`Service::pinned`].
+    pub(crate) pinned: Option<ReplicaId>,
 }
 
 /// State that all attempts of a request share.
@@ -68,12 +69,10 @@ pub(crate) struct Attempts<'s> {
 
 impl Service {
     /// Returns the response of the picked replica, or of another one after that, to a request that
-    /// was prepared for [`Self::protocol`]. `client` is the client's address, if [`Self::client`]
-    /// requested it.
+    /// was prepared for [`Self::protocol`].
     pub(crate) async fn handle(
         &self,
         mut request: Box<Request<RequestBody>>,
-        client: Option<IpAddr>,
         record: &RecordHandle,
         options: &DispatchOptions<'_>,
     ) -> AttemptResponse {
@@ -95,16 +94,15 @@ impl Service {
                 }
             },
         };
-        let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         match &self.keys {
             Some(keys) => keys.pass_on(options.key, request.headers_mut()),
             None => remove_forged(request.headers_mut()),
         }
         let served = Cell::new(None);
-        let attempt = self.attempt(request, pinned, &served, (record, options, began));
+        let attempt = self.attempt(request, &served, (record, options, began));
         let mut response = attempt.await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
-            sticky.mark(response.headers_mut(), pinned, replica);
+            sticky.mark(response.headers_mut(), options.pinned, replica);
         }
         let status = response.status();
         match response.body_mut().watch_mut() {
@@ -145,7 +143,6 @@ impl Service {
     async fn attempt(
         &self,
         mut request: Box<Request<RequestBody>>,
-        pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
         (record, options, began): (&RecordHandle, &DispatchOptions<'_>, CoreInstant),
     ) -> AttemptResponse {
@@ -171,11 +168,13 @@ impl Service {
         if rules.may_follow(&request) {
             request.body_mut().keep(rules.body_bytes_max as usize);
         }
+        let pinned = options.pinned;
         let query = pinned.map_or_else(Query::first, Query::pinned);
         let Some(mut first) = self.pick_at(began, query, attempts.picked_for()).await else {
             return answer(None);
         };
-        if !first.try_acquire() {
+        let is_full = !first.try_acquire();
+        if is_full {
             let other = self.wait_for_replica(first, attempts.picked_for(), timeouts.ends);
             let Some(other) = Box::pin(other).await else {
                 return attempts.no_room();
@@ -188,8 +187,12 @@ impl Service {
             .filter(|_| attempts.may_repeat && pinned.is_none());
         let copy = route.and_then(|_| self.copy_for_trial(&request));
         let response = self.begin(&attempts, first, request, route).await;
+        if is_full && pinned.is_some() {
+            // The session stays at its replica, which may have room again for the next request.
+            served.set(None);
+        }
         if let Some(copy) = copy
-            && !response.status().is_server_error()
+            && head_outcome(response.status(), response.headers()) == Outcome::Success
         {
             self.try_out(&copy, record);
         }

@@ -36,13 +36,23 @@ pub(crate) struct FailedAttempts {
     pub(crate) attempts: usize,
 }
 
-/// A second copy that was sent, and its result.
+/// A second copy that was sent, and its result. A response that is no answer is kept while the
+/// first copy may still give a better one.
 struct Second {
     replica: Rc<FleetReplica>,
     part: Option<ReplicaId>,
     kind: AttemptKind,
-    sent: Result<AttemptResponse, AttemptError>,
+    sent: AttemptResult,
 }
+
+impl Second {
+    /// Whether its replica responded, whatever the rules say of the response.
+    const fn has_response(&self) -> bool {
+        matches!(self.sent, Ok(_) | Err(AttemptError::Rejected(_)))
+    }
+}
+
+type AttemptResult = Result<AttemptResponse, AttemptError>;
 
 impl Attempts<'_> {
     /// Sends the request by `first`, and a second copy of it if one becomes due.
@@ -90,6 +100,7 @@ impl Attempts<'_> {
         let mut second =
             pin!(self.second(copy, next, &avoid, due_after, (&is_decided, &is_copied)));
         let mut is_second_out = true;
+        let mut kept = None;
         loop {
             tokio::select! {
                 biased;
@@ -126,31 +137,59 @@ impl Attempts<'_> {
                             pair.second_failed(&error, &replica, &mut copy_plan);
                             return Err(pair.with(error));
                         }
-                        Some(Second { replica, sent, .. }) => {
-                            match &sent {
-                                Ok(_) => pair.count(&replica),
-                                Err(error) => pair.second_failed(error, &replica, &mut copy_plan),
+                        Some(second) => {
+                            match &second.sent {
+                                Ok(_) => pair.count(&second.replica),
+                                Err(error) => {
+                                    pair.second_failed(error, &second.replica, &mut copy_plan);
+                                }
                             }
                             pair.is_second_received =
-                                !matches!(&sent, Err(error) if error.is_unsent());
-                            discard_sent(sent);
+                                !matches!(&second.sent, Err(error) if error.is_unsent());
+                            kept = Some(second);
                         }
                     }
                 }
             }
-            // A response of the first copy wins now: it is a good answer, or the second gave none.
-            match pair.first.take() {
-                None => (),
-                Some(Ok(reply)) => {
-                    is_decided.set(true);
-                    let mut reply = self.first_won(reply, part, copy_plan);
-                    if is_copied.get() {
-                        mark(&mut reply, "1");
-                    }
-                    return Ok(reply);
-                }
-                Some(Err(error)) => return Err(pair.with(error)),
+            if let Some(sent) = pair.first.take() {
+                let first = (sent, part, is_copied.get());
+                return self.settle(pair, first, kept, copy_plan);
             }
+        }
+    }
+
+    /// Ends the pair with the result of the first copy, unless only the second gave a response:
+    /// though it is no answer, it is better than none.
+    fn settle(
+        &self,
+        pair: HedgedPair,
+        (first, part, is_copied): (AttemptResult, Option<ReplicaId>, bool),
+        second: Option<Second>,
+        copy_plan: CopyPlan<'_>,
+    ) -> Result<AttemptResponse, FailedAttempts> {
+        let first = match (first, second) {
+            (Err(AttemptError::Failed(_)), Some(second)) if second.has_response() => {
+                let reply = second.sent.map_err(|error| pair.with(error))?;
+                self.served.set(second.part);
+                return Ok(self.second_won(reply, second.kind));
+            }
+            (first, second) => {
+                if let Some(second) = second {
+                    discard_sent(second.sent);
+                }
+                first
+            }
+        };
+        match first {
+            Ok(reply) => {
+                pair.is_decided.set(true);
+                let mut reply = self.first_won(reply, part, copy_plan);
+                if is_copied {
+                    mark(&mut reply, "1");
+                }
+                Ok(reply)
+            }
+            Err(error) => Err(pair.with(error)),
         }
     }
 
@@ -219,7 +258,7 @@ struct HedgedPair {
     /// Whether one of them has won; the other is dropped.
     is_decided: Rc<Cell<bool>>,
     /// Result of the first copy, if it is not an answer.
-    first: Option<Result<AttemptResponse, AttemptError>>,
+    first: Option<AttemptResult>,
     /// Whether a replica has received the second copy.
     is_second_received: bool,
     tried: Vec<ReplicaId>,
@@ -297,7 +336,7 @@ fn is_answer(reply: &AttemptResponse) -> bool {
 }
 
 /// Discards a copy that is no longer needed.
-fn discard_sent(sent: Result<AttemptResponse, AttemptError>) {
+fn discard_sent(sent: AttemptResult) {
     match sent {
         Ok(reply) => discard(reply.into_body()),
         Err(AttemptError::Rejected(rejected)) => rejected.discard(),

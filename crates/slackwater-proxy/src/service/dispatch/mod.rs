@@ -33,7 +33,6 @@ use crate::service::fleet::{Availability, Roster, Sticky, TierInUse, WorkerFleet
 use crate::service::keys::{KeyRule, RequestKey};
 use bytes::Bytes;
 use core::future::poll_fn;
-use core::net::IpAddr;
 use core::time::Duration;
 use hedging::Hedging;
 use slackwater_config::Fault;
@@ -44,7 +43,7 @@ use slackwater_core::keys::keyed;
 use slackwater_core::policy::{Carried, Explanation, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_discovery::Fleet;
-use slackwater_http::{Fields, Request};
+use slackwater_http::Request;
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
 use slackwater_telemetry::facts::WorkerFacts;
@@ -340,10 +339,15 @@ impl Service {
         self.protocol
     }
 
-    /// Client address for sticky routing; call before `prepare_request` strips it.
-    pub(crate) fn client(&self, headers: &Fields, origin: &Origin) -> Option<IpAddr> {
-        let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
-        asks.then(|| origin.client(headers))
+    /// The replica that the request sticks to, if this service's requests do; call before
+    /// `prepare_request` and before the request is rewritten.
+    pub(crate) fn pinned(
+        &self,
+        request: &Request<RequestBody>,
+        origin: &Origin,
+    ) -> Option<ReplicaId> {
+        let sticky = self.sticky.as_ref()?;
+        sticky.find(request, || origin.client(request.headers()))
     }
 
     /// The request's key and hint, if this service uses them; call before `prepare_request` and

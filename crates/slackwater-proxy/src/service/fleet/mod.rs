@@ -261,6 +261,9 @@ impl WorkerFleet {
         for &part in &replica.parts {
             self.balancer.set_available(part, may_be_chosen);
         }
+        if may_be_chosen && let Some(limiter) = &replica.replica_limiter {
+            limiter.grant_waiting();
+        }
     }
 
     /// Whether a replica is not excluded.

@@ -9,7 +9,7 @@
 //! therefore spread over the replicas with free capacity.
 
 use super::StickyTarget;
-use crate::service::keys::cookie;
+use crate::service::keys::{cookie, present};
 use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 use core::net::IpAddr;
@@ -17,7 +17,7 @@ use http::header::{HeaderName, HeaderValue, SET_COOKIE};
 use sha2::{Digest, Sha256};
 use slackwater_config::{StickyBy, StickySettings};
 use slackwater_core::ReplicaId;
-use slackwater_http::Fields;
+use slackwater_http::{Fields, Request};
 
 /// A worker's rule for which requests stick to which replica.
 #[derive(Debug)]
@@ -73,23 +73,22 @@ impl Sticky {
         self.homes.replace(homes.collect());
     }
 
-    /// Whether the rule needs the client's address.
-    pub(crate) const fn is_by_address(&self) -> bool {
-        matches!(self.by, By::Address)
-    }
-
-    /// Returns the replica that a request sticks to, if any.
-    pub(crate) fn find(&self, headers: &Fields, client: Option<IpAddr>) -> Option<ReplicaId> {
+    /// Returns the replica that a request from `client` sticks to, if any.
+    pub(crate) fn find<B>(
+        &self,
+        request: &Request<B>,
+        client: impl FnOnce() -> IpAddr,
+    ) -> Option<ReplicaId> {
         match &self.by {
             By::Cookie { name, .. } => {
-                let token = cookie(headers, name)?;
+                let token = cookie(request.headers(), name)?;
                 let homes = self.homes.borrow();
                 let mut homes = homes.iter();
                 let home = homes.find(|home| home.token.as_bytes() == token)?;
                 home.next_part()
             }
-            By::Header(name) => self.highest(headers.get(name)?.as_bytes()),
-            By::Address => match client? {
+            By::Header(name) => self.highest(present(request, name)?),
+            By::Address => match client() {
                 IpAddr::V4(address) => self.highest(&address.octets()),
                 IpAddr::V6(address) => self.highest(&address.octets()),
             },
@@ -229,9 +228,16 @@ mod tests {
         Sticky::new(&settings, fleet.iter().cloned()).expect("some rule")
     }
 
-    fn headers(name: &'static str, value: &str) -> Fields {
+    fn request(name: &'static str, value: &str) -> Request<()> {
         let value = HeaderValue::try_from(value).expect("a value");
-        Fields::from_iter([(HeaderName::from_static(name), value)])
+        let mut request = Request::new(());
+        *request.headers_mut() = Fields::from_iter([(HeaderName::from_static(name), value)]);
+        request
+    }
+
+    /// Finds the replica of a request whose client does not matter.
+    fn find(sticky: &Sticky, request: &Request<()>) -> Option<ReplicaId> {
+        sticky.find(request, || panic!("not by address"))
     }
 
     #[test]
@@ -262,8 +268,8 @@ mod tests {
             };
             let shown = format!("{:08x}", u32::from(ip));
             assert!(!token.contains(&shown), "{token} shows {address}");
-            let asks = headers("cookie", &format!("a=b; {pair} ;c=d"));
-            assert_eq!(other.find(&asks, None), Some(replica));
+            let asks = request("cookie", &format!("a=b; {pair} ;c=d"));
+            assert_eq!(find(&other, &asks), Some(replica));
             let mut again = Fields::new();
             other.mark(&mut again, Some(replica), replica);
             assert!(again.is_empty(), "it has that cookie");
@@ -282,13 +288,9 @@ mod tests {
             "slackwater",
             "",
         ] {
-            assert_eq!(
-                sticky.find(&headers("cookie", cookie), None),
-                None,
-                "{cookie}"
-            );
+            assert_eq!(find(&sticky, &request("cookie", cookie)), None, "{cookie}");
         }
-        assert_eq!(sticky.find(&Fields::new(), None), None);
+        assert_eq!(find(&sticky, &Request::new(())), None);
     }
 
     #[test]
@@ -314,12 +316,12 @@ mod tests {
         let fewer = sticky(StickyBy::Header, &fleet[..4]);
         let mut counts = [0_i32; 5];
         for key in 0..10_000 {
-            let asks = headers("x-user", &key.to_string());
-            let home = all.find(&asks, None).expect("a key has a home");
+            let asks = request("x-user", &key.to_string());
+            let home = find(&all, &asks).expect("a key has a home");
             let index = place(&fleet, home);
             counts[index] += 1;
             if index < 4 {
-                assert_eq!(fewer.find(&asks, None), Some(home), "it need not move");
+                assert_eq!(find(&fewer, &asks), Some(home), "it need not move");
             }
         }
         // Binomial: mean 2,000, standard deviation 40; the bound is six of them.
@@ -327,7 +329,7 @@ mod tests {
             counts.iter().all(|count| (count - 2000).abs() < 240),
             "{counts:?}"
         );
-        assert_eq!(all.find(&Fields::new(), None), None, "without the field");
+        assert_eq!(find(&all, &Request::new(())), None, "without the field");
     }
 
     fn place(fleet: &[StickyTarget], part: ReplicaId) -> usize {
@@ -344,12 +346,12 @@ mod tests {
         let mut counts = [0_i32; 3];
         let mut parts = std::collections::BTreeSet::new();
         for key in 0..10_000 {
-            let asks = headers("x-user", &key.to_string());
-            let part = lighter.find(&asks, None).expect("a home");
+            let asks = request("x-user", &key.to_string());
+            let part = find(&lighter, &asks).expect("a home");
             let index = place(&before, part);
             counts[index] += 1;
             parts.insert(part);
-            let then = place(&after, heavier.find(&asks, None).expect("a home"));
+            let then = place(&after, find(&heavier, &asks).expect("a home"));
             assert!(then == index || then == 1, "from {index} to {then}");
         }
         // Binomial: one fifth and three fifths of 10,000, with standard deviations 40 and 49; the
@@ -365,7 +367,7 @@ mod tests {
         fleet[1].is_in_use = false;
         let by_key = sticky(StickyBy::Header, &fleet);
         for key in 0..1000 {
-            let found = by_key.find(&headers("x-user", &key.to_string()), None);
+            let found = find(&by_key, &request("x-user", &key.to_string()));
             assert_ne!(place(&fleet, found.expect("a home")), 1);
         }
         let by_cookie = sticky(StickyBy::Cookie, &fleet);
@@ -378,20 +380,15 @@ mod tests {
             .to_str()
             .expect("text");
         let (pair, _) = cookie.split_once(';').expect("attributes");
-        assert_eq!(
-            by_cookie.find(&headers("cookie", pair), None),
-            Some(standby)
-        );
+        assert_eq!(find(&by_cookie, &request("cookie", pair)), Some(standby));
     }
 
     #[test]
     fn client_addresses_are_sticky_keys() {
         let sticky = sticky(StickyBy::Address, &fleet(50));
-        let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().ok());
-        let none = Fields::new();
-        assert_eq!(sticky.find(&none, a), sticky.find(&none, a));
-        assert_ne!(sticky.find(&none, a), sticky.find(&none, b));
-        assert_eq!(sticky.find(&none, None), None);
-        assert!(sticky.is_by_address());
+        let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().expect("an address"));
+        let find = |client: IpAddr| sticky.find(&Request::new(()), || client);
+        assert_eq!(find(a), find(a));
+        assert_ne!(find(a), find(b));
     }
 }
