@@ -365,9 +365,10 @@ impl Connection {
     }
 
     /// Whether any stream has more unread data at the peer, as far as we know, than a short body
-    /// has.
-    pub const fn has_unread(&self) -> bool {
-        self.unread_streams > 0
+    /// has, and half of the connection's window is in use. Peers seldom send updates for the
+    /// windows of streams that have ended on our side.
+    pub fn has_unread(&self) -> bool {
+        self.unread_streams > 0 && self.sends.room() < self.sends.largest() / 2
     }
 
     /// Gives up a stream's turn, or its place in the queue.

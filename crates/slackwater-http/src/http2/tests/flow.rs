@@ -345,6 +345,11 @@ fn upload_is_unread_until_window_update_or_end_of_stream() {
     let mut client = uploading();
     let (_, _) = upload(&mut client, 16 << 10);
     assert!(!client.connection.has_unread(), "a short one is none");
+    // Half of the connection's window is left.
+    let half = (1 << 19) - (16 << 10);
+    let (long, _) = upload(&mut client, half);
+    assert!(!client.connection.has_unread());
+    client.drop_stream(long);
     for ends in [reset(3, Reason::CANCEL), window_update(3, 1 << 14)] {
         let (key, sent) = upload(&mut client, (16 << 10) + 1);
         assert_eq!(sent, (16 << 10) + 1);
@@ -357,6 +362,7 @@ fn upload_is_unread_until_window_update_or_end_of_stream() {
         assert!(!client.connection.has_unread());
     }
     let (key, _) = upload(&mut client, 100_000);
+    assert!(client.connection.has_unread());
     client.drop_stream(key);
     assert!(!client.connection.has_unread());
 }
