@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -107,7 +108,7 @@ async fn truncated_response_resets_the_connection_of_an_http10_client() {
     let mut stream = TcpStream::connect(proxy.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
     let mut read = Vec::new();
-    let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut read)).await;
+    let ended = timeout(PATIENCE, stream.read_to_end(&mut read)).await;
     let error = ended.unwrap().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
@@ -401,7 +402,35 @@ async fn idle_connections_closed_by_the_replica_are_closed_here_too() {
     let proxy = Proxy::start(&[replica.address], "workers = 1");
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(client.get("/").await.text(), "ok");
-    let waiting = tokio::time::timeout(PATIENCE, closed.notified());
+    let waiting = timeout(PATIENCE, closed.notified());
     waiting.await.expect("the proxy closes its side");
     client.leave().await;
+}
+
+#[tokio::test]
+async fn client_that_leaves_behind_another_request_is_noticed() {
+    let left = Arc::new(Notify::new());
+    let leaves = Arc::clone(&left);
+    let replica = Replica::scripted(move |mut connection| {
+        let left = Arc::clone(&leaves);
+        async move {
+            connection.head().await;
+            while connection.more().await > 0 {}
+            left.notify_one();
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    for behind in ["GET /next HTTP/1.1\r\nhost: x\r\n\r\n", "\r\n"] {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send(&format!("GET / HTTP/1.1\r\nhost: x\r\n\r\n{behind}"))
+            .await;
+        until("it is in flight", async || {
+            (proxy.sum("/in_flight").await == 1).then_some(())
+        })
+        .await;
+        drop(client);
+        timeout(PATIENCE, left.notified()).await.unwrap();
+    }
 }

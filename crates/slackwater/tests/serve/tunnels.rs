@@ -3,12 +3,14 @@
 use crate::clients::Client;
 use crate::proxy::Proxy;
 use crate::replicas::Replica;
+use core::net::SocketAddr;
 use futures_util::{SinkExt, StreamExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
 /// A replica that speaks WebSocket and echoes each message.
-async fn websocket() -> core::net::SocketAddr {
+async fn websocket() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -160,4 +162,60 @@ async fn replicas_over_http2_cannot_change_the_protocol() {
     assert!(answer.text().contains("HTTP/2"), "{}", answer.text());
     // An upgrade that is not passed on is ignored, and the request is handled like any other.
     assert_eq!(ask("other").await.status, 200);
+}
+
+const TAIL: [u8; 64 << 10] = [7; 64 << 10];
+const ASKS: &[u8] =
+    b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+const SWITCHES: &[u8] = b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+
+/// A socket whose kernel takes little of what is sent to it before it is read.
+fn small() -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    socket
+}
+
+/// A tunnel through a proxy: the sides of the client and of the replica.
+async fn tunnel() -> (Proxy, TcpStream, TcpStream) {
+    let listens = small();
+    listens.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let listener = listens.listen(8).unwrap();
+    let proxy = Proxy::start(&[listener.local_addr().unwrap()], "");
+    let mut client = small().connect(proxy.address).await.unwrap();
+    client.write_all(ASKS).await.unwrap();
+    let (mut replica, _) = listener.accept().await.unwrap();
+    while replica.read_u8().await.unwrap() != b'\r' || replica.read_u16().await.unwrap() != 0x0a0d {
+    }
+    replica.read_u8().await.unwrap();
+    replica.write_all(SWITCHES).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(client.read_u8().await.unwrap());
+    }
+    (proxy, client, replica)
+}
+
+#[tokio::test]
+async fn last_data_of_a_side_reaches_the_other_though_that_goes_on_sending() {
+    for replica_ends in [true, false] {
+        let (proxy, client, replica) = tunnel().await;
+        let (mut ends, reads) = if replica_ends {
+            (replica, client)
+        } else {
+            (client, replica)
+        };
+        ends.write_all(&TAIL).await.unwrap();
+        ends.shutdown().await.unwrap();
+        if replica_ends {
+            // The rest waits in the kernel.
+            proxy.settled().await;
+        }
+        let (mut reads, mut writes) = reads.into_split();
+        let writing = tokio::spawn(async move { while writes.write_all(b"more").await.is_ok() {} });
+        let mut tail = Vec::new();
+        reads.read_to_end(&mut tail).await.unwrap();
+        writing.abort();
+        assert_eq!(tail.len(), TAIL.len(), "{replica_ends}");
+    }
 }

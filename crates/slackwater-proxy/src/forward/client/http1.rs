@@ -22,6 +22,7 @@ use bytes::Bytes;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, ready};
+use futures_util::FutureExt;
 use http::{HeaderValue, Method, StatusCode, Version, header};
 use http_body::Body;
 use slackwater_http::Value;
@@ -328,7 +329,11 @@ async fn respond<W: Watch>(
         let (end, is_relayed) = relay(inbound, out, response.body_mut()).await;
         response.into_body().end_tunnel(end);
         inbound.session.ended_by(ClientEnd::Tunnel);
-        return if is_relayed { After::End } else { After::Lost };
+        return if is_relayed {
+            After::Linger
+        } else {
+            After::Lost
+        };
     }
     let mut sender = BodySender::new(framing);
     let is_until_close = framing == Framing::UntilClose;
@@ -474,6 +479,11 @@ async fn end(inbound: &Inbound) {
     if is_tls {
         shut(inbound).await;
     }
+}
+
+/// Closes a connection that was idle for too long, without a wait for its client.
+pub(super) fn end_idle(inbound: &Inbound) {
+    let _ = end(inbound).now_or_never();
 }
 
 /// Closes a connection in order.

@@ -114,7 +114,10 @@ impl Clients {
         } else {
             let serving = pin!(http1::serve(&inbound, &origin, &requests));
             // HTTP/1.1 checks the phase itself, so there is nothing to do when it changes.
-            session.carry(serving, |_| ()).await;
+            let ended = session.carry(serving, |_| ()).await;
+            if ended.is_none() && session.was_idle() {
+                http1::end_idle(&inbound);
+            }
         }
     }
 }

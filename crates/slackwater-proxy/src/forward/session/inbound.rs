@@ -212,28 +212,24 @@ impl Inbound {
         {
             return Poll::Ready(());
         }
-        if self.is_body_done() {
-            // Further data belongs to the next request. Once some has arrived, the rest stays in
-            // the socket.
-            if self.unread.borrow().is_empty() {
-                return match ready!(self.poll_read_more(cx)) {
-                    Ok(true) => Poll::Pending,
-                    Ok(false) | Err(_) => Poll::Ready(()),
-                };
-            }
-        } else {
+        if !self.is_body_done() {
             let mut waker = self.waker.borrow_mut();
             match &mut *waker {
                 Some(waker) => waker.clone_from(cx.waker()),
                 none => *none = Some(cx.waker().clone()),
             }
-            drop(waker);
-            return self.poll_hung_up(cx);
+        } else if self.unread.borrow().is_empty() {
+            // Further data belongs to the next request. Once some has arrived, the rest stays in
+            // the socket.
+            match ready!(self.poll_read_more(cx)) {
+                Ok(true) => (),
+                Ok(false) | Err(_) => return Poll::Ready(()),
+            }
         }
-        Poll::Pending
+        self.poll_hung_up(cx)
     }
 
-    /// Detects a client that has left while its body is not read: the end of the stream is behind
+    /// Detects a client that has left while the socket is not read: the end of the stream is behind
     /// unread data, so reading cannot detect it. Until the request is given up, the replica counts
     /// it as in flight.
     fn poll_hung_up(&self, cx: &Context<'_>) -> Poll<()> {

@@ -95,6 +95,11 @@ impl Session {
         self.end.set(self.end.get().or(Some(end)));
     }
 
+    /// Whether the connection ends because it was idle for too long.
+    pub(crate) fn was_idle(&self) -> bool {
+        self.end.get() == Some(ClientEnd::Idle)
+    }
+
     /// Records why the connection ends before its first request, unless a drain had to end it
     /// anyway.
     fn refused_by(&self, end: ClientEnd) {
