@@ -4,7 +4,7 @@
 //! wildcard, which stands for exactly one label: `*.a.test` matches `x.a.test`, and neither
 //! `a.test` nor `y.x.a.test` (RFC 6125 §6.4.3). A client that requests no name or an unknown one
 //! gets the first certificate. If several match (RSA and ECDSA), the client gets the first whose
-//! key it can verify.
+//! key it can verify, by a wildcard if need be.
 
 use super::identity::Identity;
 use rustls::SignatureScheme;
@@ -42,26 +42,21 @@ impl Identities {
         &self.all
     }
 
-    /// Indices of the identities for `name`, best first.
-    fn candidates(&self, name: &str) -> &[usize] {
+    /// The identities for `name`, best first.
+    fn candidates(&self, name: &str) -> impl Iterator<Item = &Identity> + Clone {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
-        if let Some(exact) = self.by_name.get(&name) {
-            return exact;
-        }
-        let Some((_, parent)) = name.split_once('.') else {
-            return &[];
-        };
-        let wildcard = self.by_name.get(&format!(".{parent}"));
-        wildcard.map_or(&[], Vec::as_slice)
+        let exact = self.by_name.get(&name);
+        let parent = name.find('.').and_then(|dot| name.get(dot..));
+        let wildcard = parent.and_then(|parent| self.by_name.get(parent));
+        let positions = exact.into_iter().chain(wildcard).flatten();
+        positions.filter_map(|position| self.all.get(*position))
     }
 
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Identity> {
         let fits = |identity: &&Identity| identity.certified.key.choose_scheme(schemes).is_some();
-        let named = (name.map_or(&[][..], |name| self.candidates(name)).iter())
-            .filter_map(|position| self.all.get(*position));
-        // A certificate with the wrong name is better than one whose key the client cannot verify.
-        // If nothing fits, the error in the client's handshake is more helpful than a missing
-        // certificate.
+        let named = name.into_iter().flat_map(|name| self.candidates(name));
+        // If no certificate of the name fits, the handshake fails by its key, which is the cause.
+        // A certificate with another name would only hide it.
         (named.clone().find(fits))
             .or_else(|| named.clone().next())
             .or_else(|| self.all.iter().find(fits))
@@ -131,5 +126,18 @@ mod tests {
         assert_eq!(second(ECDSA), "ec");
         assert_eq!(second(&[ECDSA[0], SignatureScheme::ED25519]), "ed");
         assert_eq!(second(&[]), "ed", "the handshake fails and says why");
+    }
+
+    #[test]
+    fn wildcard_stands_in_for_an_exact_name_whose_key_does_not_fit() {
+        let authority = Authority::new();
+        let identities = Identities::new(vec![
+            authority.identity_with(&["b.a.test"], &rcgen::PKCS_ED25519),
+            authority.identity(&["*.a.test"]),
+        ]);
+        assert_eq!(chosen(&identities, Some("b.a.test")), "*.a.test");
+        let both = [ECDSA[0], SignatureScheme::ED25519];
+        let identity = identities.choose(Some("b.a.test"), &both).expect("one");
+        assert_eq!(identity.names[0], "b.a.test");
     }
 }
