@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/slackwater/slackwater/go/policy"
 )
 
 // dead is the host of replicas that refuse connections.
@@ -109,5 +115,72 @@ func TestRefusedRequestIsTriedTwiceAtMost(t *testing.T) {
 	_, err = alone.RoundTrip(newRequest(t, context.Background(), nil))
 	if !errors.Is(err, syscall.ECONNREFUSED) || len(base.hosts) != 1 {
 		t.Errorf("%v at %v, where there is no other replica", err, base.hosts)
+	}
+}
+
+// startTLS starts a server over TLS, and returns it with a base that trusts all of them.
+func startTLS(t *testing.T, http2 bool, handler http.Handler) (*httptest.Server, *http.Transport) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
+	s.EnableHTTP2 = http2
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	base := NewBase()
+	t.Cleanup(base.CloseIdleConnections)
+	base.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	return s, base
+}
+
+// A replica that accepts connections and breaks off their handshakes cannot be connected to.
+func TestRequestWhoseHandshakeFailsGoesToAnotherReplica(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Int64
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			broken.Add(1)
+			_ = conn.Close()
+		}
+	})
+	defer accepting.Wait()
+	defer func() { _ = listener.Close() }()
+	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	s, base := startTLS(t, false, ok)
+	transport := newTransport(t, URLs(s.URL, "https://"+listener.Addr().String()), WithBase(base), WithoutProbes(),
+		WithPolicy("random", policy.DefaultSettings()))
+	for range 20 {
+		if _, body := fetch(t, transport); body != "ok" {
+			t.Errorf("body %q", body)
+		}
+	}
+	if broken.Load() == 0 {
+		t.Error("no handshake was broken off")
+	}
+}
+
+func TestRequestThatAReplicaHasSeenIsNotSentAgain(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			abort := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+			first, base := startTLS(t, http2, abort)
+			second, _ := startTLS(t, http2, abort)
+			transport := newTransport(t, URLs(first.URL, second.URL), WithBase(base), WithoutProbes())
+			ctx, query := NewQuery(t.Context())
+			if _, err := transport.RoundTrip(newRequest(t, ctx, strings.NewReader("text"))); err == nil {
+				t.Error("no error")
+			}
+			attempts := query.Attempts()
+			if len(attempts) != 1 || attempts[0].Outcome != policy.OutcomeBroken {
+				t.Errorf("attempts %+v", attempts)
+			}
+		})
 	}
 }

@@ -1,6 +1,8 @@
 package httplb
 
 import (
+	"context"
+	"net/http/httptrace"
 	"sync/atomic"
 
 	"github.com/slackwater/slackwater/go/policy"
@@ -14,8 +16,20 @@ type lease struct {
 	// ticket is used under the balancer's lock.
 	ticket   policy.Ticket
 	hasEnded atomic.Bool
-	query    *Query
-	attempt  int
+	// isConnecting says that the base waits for a connection.
+	isConnecting atomic.Bool
+	query        *Query
+	attempt      int
+}
+
+// traced returns a context by which the base notes isConnecting, because many errors of a TLS
+// handshake do not show that they are of one. A base may wait more than once, since an idle
+// connection may turn out to be closed.
+func (l *lease) traced(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { l.isConnecting.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { l.isConnecting.Store(false) },
+	})
 }
 
 // head takes in the head of a response, with the load that came with it, if any: latency ends now.

@@ -1,6 +1,7 @@
 package httplb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -169,15 +170,22 @@ func (t *Transport) attempt(request *http.Request, lease *lease) (*http.Response
 			lease.finish(policy.OutcomeDropped)
 		}
 	}()
-	sent, body := outgoingRequest(request, lease.replica)
+	ctx := request.Context()
+	if lease.replica.scheme == "https" {
+		ctx = lease.traced(ctx)
+	}
+	sent, body := outgoingRequest(ctx, request, lease.replica)
 	response, err := t.options.base.RoundTrip(sent)
 	if err == nil && response == nil {
 		err = errors.New("httplb: the base returned neither a response nor an error")
 	}
 	if err != nil {
-		outcome := outcomeOfError(request.Context(), err)
-		if body != nil && body.hasFailed.Load() || !isWellFormed(request) {
+		outcome := outcomeOfError(ctx, err)
+		switch {
+		case body != nil && body.hasFailed.Load() || !isWellFormed(request):
 			outcome = policy.OutcomeDropped
+		case lease.isConnecting.Load() && ctx.Err() == nil:
+			outcome = policy.OutcomeNoConnection
 		}
 		lease.finish(outcome)
 		return nil, outcome, err
@@ -212,8 +220,10 @@ func (t *Transport) pick(query *Query, request *http.Request) (*lease, error) {
 
 // outgoingRequest returns the request to a replica, and its body if that is watched. A round
 // tripper must not change the request that it is given.
-func outgoingRequest(request *http.Request, to *replica) (*http.Request, *requestBody) {
-	sent := request.WithContext(request.Context())
+func outgoingRequest(
+	ctx context.Context, request *http.Request, to *replica,
+) (*http.Request, *requestBody) {
+	sent := request.WithContext(ctx)
 	url := *request.URL
 	if sent.Host == "" {
 		sent.Host = url.Host

@@ -383,13 +383,7 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 
 func TestHTTP2OverTLS(t *testing.T) {
 	protocol := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) })
-	s := httptest.NewUnstartedServer(httpload.Handler(load.New(load.Options{}), protocol))
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	base := NewBase()
-	t.Cleanup(base.CloseIdleConnections)
-	base.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	s, base := startTLS(t, true, httpload.Handler(load.New(load.Options{}), protocol))
 	transport := newTransport(t, URLs(s.URL), WithBase(base))
 	if _, proto := fetch(t, transport); proto != "HTTP/2.0" {
 		t.Errorf("protocol %q", proto)
