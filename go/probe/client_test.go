@@ -399,6 +399,35 @@ func TestASocketCanBeServedAgain(t *testing.T) {
 	}
 }
 
+// clearedConn is a socket whose first read deadline another reader clears at once.
+type clearedConn struct {
+	*net.UDPConn
+	isCleared atomic.Bool
+}
+
+func (c *clearedConn) SetReadDeadline(deadline time.Time) error {
+	if !c.isCleared.Swap(true) {
+		deadline = time.Time{}
+	}
+	return c.UDPConn.SetReadDeadline(deadline)
+}
+
+func TestAResponderEndsThoughAnotherOneClearsTheDeadline(t *testing.T) {
+	conn, _ := listen(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- new(Responder).Serve(ctx, &clearedConn{UDPConn: conn}) }()
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(longTimeout):
+		t.Fatal("it goes on reading")
+	}
+}
+
 func TestAResponderServesOtherPacketConnections(t *testing.T) {
 	conn, addr := listen(t)
 	responder := &Responder{Report: func([]byte) policy.LoadReport { return policy.LoadReport{RIF: 5} }}

@@ -16,6 +16,9 @@ import (
 // nothing else.
 const errorsMax = 1_000
 
+// wakeAgain is the time after which a read is woken again.
+const wakeAgain = 10 * time.Millisecond
+
 // Responder answers probes over UDP. It keeps no state for a probe: it answers from the load at
 // that moment, drops a reply that the socket does not take, and counts and ignores all else. Its
 // fields do not change once it serves.
@@ -78,12 +81,21 @@ func (r *Responder) Counts() ResponderCounts {
 // socket leaves by the address that routing chooses, and clients ignore replies from addresses that
 // they did not probe.
 func (r *Responder) Serve(ctx context.Context, conn net.PacketConn) error {
-	ended := make(chan struct{})
+	returning, ended := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		_ = conn.SetReadDeadline(time.Unix(1, 0)) // wakes the read below
+		for {
+			_ = conn.SetReadDeadline(time.Unix(1, 0)) // wakes the read below
+			// Another Serve that ends may clear the deadline before that read has seen it.
+			select {
+			case <-returning:
+				return
+			case <-time.After(wakeAgain):
+			}
+		}
 	})
 	defer func() {
+		close(returning)
 		if !stop() {
 			<-ended
 			_ = conn.SetReadDeadline(time.Time{}) // others may go on reading
