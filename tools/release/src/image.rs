@@ -21,6 +21,10 @@ const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 /// Without a name, as in other images without a shell.
 const USER: &str = "65532:65532";
 
+/// What docker puts before a name without a registry when it looks for the image. containerd takes
+/// the name in an archive as it is.
+const LIBRARY: &str = "docker.io/library/";
+
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
@@ -107,7 +111,7 @@ fn write(
     let digest = index["digest"].as_str().unwrap_or_default().to_owned();
     index["annotations"] = json!({
         "org.opencontainers.image.ref.name": source.version,
-        "io.containerd.image.name": format!("{}:{}", variant.name(), source.version),
+        "io.containerd.image.name": format!("{LIBRARY}{}:{}", variant.name(), source.version),
     });
     let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [index] });
     archive.file("index.json", index.to_string().into_bytes());
@@ -275,6 +279,8 @@ mod tests {
         let files = files_of(&image);
         let top = json_of(&files["index.json"]);
         assert_eq!(top["manifests"][0]["digest"], image.digest);
+        let name = &top["manifests"][0]["annotations"]["io.containerd.image.name"];
+        assert_eq!(name, "docker.io/library/slackwater-agent:0.1.0");
         let index = json_of(blob(&files, &top["manifests"][0]));
         let docker = json_of(&files["manifest.json"]);
         for (number, target) in TARGETS.iter().enumerate() {
