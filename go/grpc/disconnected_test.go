@@ -42,7 +42,7 @@ func endpointsOf(pickers ...*endpointPicker) (endpoints []*endpoint) {
 // pickedBy makes a pick, and returns the name of its endpoint and its end.
 func (tr *trial) pickedBy(ctx context.Context) (string, func(balancer.DoneInfo)) {
 	tr.t.Helper()
-	ctx = withCall(ctx, false)
+	ctx = withCall(ctx, trialTarget, false)
 	result := tr.pick(ctx)
 	return callOf(ctx).current.Load().endpoint.name, result.Done
 }
@@ -101,7 +101,7 @@ func TestDisconnectedEndpointGetsNoCalls(t *testing.T) {
 		check := func(what string) {
 			t.Helper()
 			for range 50 {
-				ctx := withCall(t.Context(), false)
+				ctx := withCall(t.Context(), trialTarget, false)
 				for range 4 {
 					result := tr.pick(ctx)
 					if name := callOf(ctx).current.Load().endpoint.name; name == gone.endpoint.name {

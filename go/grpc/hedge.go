@@ -124,7 +124,9 @@ func (h *Hedger) Intercept(
 	if hedged == nil || !isMessage {
 		return invoke(ctx, method, request, reply, cc, opts...)
 	}
-	p := &hedgedPair{hedger: h, method: hedged, began: time.Now(), tried: &triedReplicas{}}
+	p := &hedgedPair{
+		hedger: h, method: hedged, target: cc.CanonicalTarget(), began: time.Now(), tried: &triedReplicas{},
+	}
 	opts, finish := withoutFinish(opts)
 	firstOptions, first := redirect(opts)
 	firstCtx, cancelFirst := context.WithCancel(ctx)
@@ -180,6 +182,7 @@ func isAnswer(err error) bool {
 type hedgedPair struct {
 	hedger *Hedger
 	method *hedgedMethod
+	target string
 	began  time.Time
 	// tried are the replicas of both.
 	tried *triedReplicas
@@ -198,15 +201,17 @@ type hedgedPair struct {
 // hedgeKey is the key of a context's *hedgeMark.
 type hedgeKey struct{}
 
-// hedgeMark says that a call is one of a pair.
+// hedgeMark says that a call is one of a pair, on the channel with this target.
 type hedgeMark struct {
+	target  string
 	tried   *triedReplicas
 	isHedge bool
 }
 
 // context returns the context of the first call, or of the hedge.
 func (p *hedgedPair) context(ctx context.Context, isHedge bool) context.Context {
-	return withCall(context.WithValue(ctx, hedgeKey{}, &hedgeMark{p.tried, isHedge}), false)
+	ctx = context.WithValue(ctx, hedgeKey{}, &hedgeMark{p.target, p.tried, isHedge})
+	return withCall(ctx, p.target, false)
 }
 
 // begin starts the delay of the hedge, if it is known.

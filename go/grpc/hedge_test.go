@@ -235,6 +235,42 @@ func TestHedges(t *testing.T) {
 	}
 }
 
+// A call that an interceptor makes on another channel is no attempt of the call, nor of its hedge.
+func TestCallsOnAnotherChannelAreNotOfThePair(t *testing.T) {
+	for name, others := range map[string][]grpc.DialOption{"tracked": DialOptions(), "not tracked": nil} {
+		t.Run(name, func(t *testing.T) {
+			other := dial(t, `{}`, []*server{serve(t, nil)}, others...)
+			callOther := func(
+				ctx context.Context, method string, request, reply any, cc *grpc.ClientConn,
+				invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+			) error {
+				before, cancel := context.WithTimeout(ctx, await.Patience)
+				defer cancel()
+				if _, err := other.call(before); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				return invoke(ctx, method, request, reply, cc, opts...)
+			}
+			h := newHedger(t, HedgeOptions{Delay: time.Millisecond, Budget: 1})
+			p := servePair(t)
+			p.first = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+			p.second = func(context.Context) error { return nil }
+			c := dial(t, `{"policy": "random", "health": "off"}`, p.servers,
+				grpc.WithChainUnaryInterceptor(h.Intercept, markHedge, callOther))
+			c.connected(t, 2)
+			for range 20 {
+				if _, err := p.pairCall(t, c); err != nil {
+					t.Fatal(err)
+				}
+				if p.addresses[0] == p.addresses[1] {
+					t.Fatalf("the calls went to %v", p.addresses)
+				}
+				c.noneInFlight(t, p.servers...)
+			}
+		})
+	}
+}
+
 func number(condition bool) int {
 	if condition {
 		return 1
@@ -344,7 +380,7 @@ func timed(t *testing.T, h *Hedger, first, hedge time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()
 	reply := &grpc_testing.SimpleResponse{}
-	err := h.Intercept(t.Context(), unaryCall, nil, reply, nil, func(
+	err := h.Intercept(t.Context(), unaryCall, nil, reply, new(grpc.ClientConn), func(
 		ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption,
 	) error {
 		call, takes := callOf(ctx), first
@@ -440,7 +476,7 @@ func TestOtherMethodsAreNotHedged(t *testing.T) {
 	}{{"/grpc.testing.TestService/EmptyCall", &grpc_testing.Empty{}}, {unaryCall, "no message"}} {
 		passed := false
 		ctx := t.Context()
-		err := h.Intercept(ctx, test.method, nil, test.reply, nil, func(
+		err := h.Intercept(ctx, test.method, nil, test.reply, new(grpc.ClientConn), func(
 			with context.Context, method string, _, reply any, _ *grpc.ClientConn, _ ...grpc.CallOption,
 		) error {
 			passed = with == ctx && method == test.method && reply == test.reply

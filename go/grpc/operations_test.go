@@ -74,11 +74,11 @@ func (o *operations) apply(operation byte, which int) {
 	}
 	switch operation {
 	case 0, 1:
-		o.begin(withCall(o.t.Context(), true))
+		o.begin(withCall(o.t.Context(), trialTarget, true))
 	case 2:
 		ctx := o.retried
 		if ctx == nil {
-			ctx = withCall(o.t.Context(), true)
+			ctx = withCall(o.t.Context(), trialTarget, true)
 		}
 		o.begin(ctx)
 	case 3:

@@ -22,6 +22,9 @@ var _ balancer.Picker = (*picker)(nil)
 // Pick chooses an endpoint, and a connection by the picker of its child. It does not wait.
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	call := callOf(info.Ctx)
+	if call != nil && call.target != p.engine.metrics.target {
+		call = nil
+	}
 	a, child, err := p.engine.pick(info, call)
 	if err != nil {
 		return balancer.PickResult{}, err

@@ -86,6 +86,9 @@ type trial struct {
 	members []*endpointPicker
 }
 
+// trialTarget is the target of a trial's channel.
+const trialTarget = "test:///servers"
+
 func newTrial(t *testing.T, config string, children ...*fakePicker) *trial {
 	t.Helper()
 	parsed, err := parseConfig([]byte(config))
@@ -93,7 +96,7 @@ func newTrial(t *testing.T, config string, children ...*fakePicker) *trial {
 		t.Fatal(err)
 	}
 	counts := newCounts()
-	e, err := newEngine(parsed, newMetrics(counts, "test:///servers"), true)
+	e, err := newEngine(parsed, newMetrics(counts, trialTarget), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +118,7 @@ func (tr *trial) replace(config string) {
 	if err != nil {
 		tr.t.Fatal(err)
 	}
-	next, err := newEngine(parsed, newMetrics(tr.counts, "test:///servers"), true)
+	next, err := newEngine(parsed, newMetrics(tr.counts, trialTarget), true)
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -222,7 +225,7 @@ func TestClosedEndpointLeavesAtOnce(t *testing.T) {
 	gone.lb, gone.Balancer = &lb{engine: tr.engine}, closedBalancer{}
 	gone.Close()
 	for range 20 {
-		ctx := withCall(t.Context(), false)
+		ctx := withCall(t.Context(), trialTarget, false)
 		tr.pick(ctx)
 		replica := callOf(ctx).current.Load().ticket.Replica()
 		if got := tr.engine.describeLocked(replica); got != "b" {
@@ -245,7 +248,7 @@ func TestEndpointThatComesAndGoes(t *testing.T) {
 
 func TestRetriesAvoidTriedEndpoints(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{}, &fakePicker{}, &fakePicker{})
-	ctx := withCall(t.Context(), true)
+	ctx := withCall(t.Context(), trialTarget, true)
 	failed := balancer.DoneInfo{Err: status.Error(codes.Unavailable, ""), BytesSent: true, BytesReceived: true}
 	tried := map[policy.ReplicaID]bool{}
 	for range 3 {
@@ -260,14 +263,14 @@ func TestRetriesAvoidTriedEndpoints(t *testing.T) {
 	tr.pick(ctx).Done(failed)
 
 	// What was not sent was not tried.
-	ctx = withCall(t.Context(), true)
+	ctx = withCall(t.Context(), trialTarget, true)
 	tr.pick(ctx).Done(balancer.DoneInfo{})
 	if got := callOf(ctx).tried.of(tr.engine); len(got) != 0 {
 		t.Errorf("tried %v", got)
 	}
 	// Another engine has other replicas.
 	other := newTrial(t, local, &fakePicker{})
-	ctx = withCall(t.Context(), true)
+	ctx = withCall(t.Context(), trialTarget, true)
 	tr.pick(ctx).Done(failed)
 	if got := callOf(ctx).tried.of(other.engine); len(got) != 0 {
 		t.Errorf("tried %v of another engine", got)
@@ -302,7 +305,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("picks %d", got)
 	}
 	labels := tr.counts.labelsOf("picks")
-	if len(labels) != 3 || labels[0] != "test:///servers" || labels[1] == "" || labels[2] != "zone-1" {
+	if len(labels) != 3 || labels[0] != trialTarget || labels[1] == "" || labels[2] != "zone-1" {
 		t.Errorf("labels %q", labels)
 	}
 	if got := tr.counts.of("endpoints"); got != 2 {
@@ -336,7 +339,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 func TestLastPicksAreKept(t *testing.T) {
 	tr := newTrial(t, `{"explain": 3, "health": "off", "probe": {"transport": "none"}}`, &fakePicker{}, &fakePicker{})
-	channel := &Channel{target: "test:///servers", engine: tr.engine}
+	channel := &Channel{target: trialTarget, engine: tr.engine}
 	if picks := channel.Picks(); len(picks) != 0 {
 		t.Errorf("picks before the first: %v", picks)
 	}
@@ -367,7 +370,7 @@ func TestLastPicksAreKept(t *testing.T) {
 // A pick that finds no endpoint does not take the place of the oldest one.
 func TestPicksWithoutAnEndpointAreNotKept(t *testing.T) {
 	tr := newTrial(t, `{"explain": 2, "probe": {"transport": "none"}}`, &fakePicker{}, &fakePicker{})
-	channel := &Channel{target: "test:///servers", engine: tr.engine}
+	channel := &Channel{target: trialTarget, engine: tr.engine}
 	for range 3 {
 		tr.pick(t.Context())
 	}

@@ -35,6 +35,9 @@ func DialOptions() []grpc.DialOption {
 
 // call is a call through all its attempts. gRPC makes them one after the other.
 type call struct {
+	// target is that of its channel. A call that is made within it, as by an interceptor, may have
+	// its context on another channel.
+	target string
 	// streams says that it may have more than one response.
 	streams bool
 	// isHedge says that it is the second of a hedged pair.
@@ -59,10 +62,10 @@ type triedReplicas struct {
 type callKey struct{}
 
 // withCall returns a context for one call. A call that is made within another one has its own.
-func withCall(ctx context.Context, streams bool) context.Context {
-	c := &call{streams: streams}
+func withCall(ctx context.Context, target string, streams bool) context.Context {
+	c := &call{target: target, streams: streams}
 	c.tried = &c.own
-	if mark, isOfPair := ctx.Value(hedgeKey{}).(*hedgeMark); isOfPair {
+	if mark, isMarked := ctx.Value(hedgeKey{}).(*hedgeMark); isMarked && mark.target == target {
 		c.tried, c.isHedge = mark.tried, mark.isHedge
 	}
 	return context.WithValue(ctx, callKey{}, c)
@@ -136,14 +139,14 @@ func trackUnary(
 	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
-	return invoke(withCall(ctx, false), method, request, reply, cc, opts...)
+	return invoke(withCall(ctx, cc.CanonicalTarget(), false), method, request, reply, cc, opts...)
 }
 
 func trackStream(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	return open(withCall(ctx, desc.ServerStreams), desc, cc, method, opts...)
+	return open(withCall(ctx, cc.CanonicalTarget(), desc.ServerStreams), desc, cc, method, opts...)
 }
 
 // headHandler learns when the head of a response has come.

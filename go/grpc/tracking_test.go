@@ -117,7 +117,7 @@ func TestHeadsThatBelongToNothing(t *testing.T) {
 	tr := newTrial(t, local, &fakePicker{})
 	head := &stats.InHeader{Client: true, Header: metadata.MD{}}
 	headHandler{}.HandleRPC(t.Context(), head)
-	ctx := withCall(t.Context(), true)
+	ctx := withCall(t.Context(), trialTarget, true)
 	headHandler{}.HandleRPC(ctx, head)
 	tr.pick(ctx)
 	a := callOf(ctx).current.Load()
