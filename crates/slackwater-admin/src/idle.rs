@@ -1,8 +1,8 @@
-//! Connections to the admin server that carry no complete request, and which of them is closed
-//! when there are too many.
+//! Connections to the admin server that may be closed when there are too many: those that carry no
+//! complete request, and those whose client reads an answer piece by piece.
 //!
-//! A probe for `/healthz` must not wait behind connections whose requests never end, or that are
-//! kept open for later.
+//! A probe for `/healthz` must not wait behind connections whose requests never end, whose answers
+//! are not read, or that are kept open for later.
 
 use super::reply::ReplyBody;
 use bytes::Bytes;
@@ -93,13 +93,17 @@ pub(super) struct LastPart {
 }
 
 impl LastPart {
-    pub(super) const fn new(body: ReplyBody, carrying: Carrying) -> Self {
+    pub(super) fn new(body: ReplyBody, carrying: Carrying) -> Self {
+        if matches!(body, ReplyBody::Pieces(_)) {
+            carrying.enter_idle();
+        }
         Self { body, carrying }
     }
 }
 
 impl Drop for LastPart {
     fn drop(&mut self) {
+        self.carrying.leave_idle();
         self.carrying.enter_idle();
     }
 }

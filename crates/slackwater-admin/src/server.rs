@@ -111,7 +111,7 @@ impl AdminServer {
             Arc::clone(&source),
             lifecycle.clone(),
             interval,
-            connections_max.div_ceil(2),
+            connections_max / 2,
             extra,
         );
         let told = OwnPaths {

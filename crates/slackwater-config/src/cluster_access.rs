@@ -5,7 +5,7 @@
 //! cluster replaces them. No message and no `Debug` contains anything secret: of a kubeconfig, only
 //! names, paths and URLs are shown.
 
-use crate::sections::Endpoint;
+use crate::sections::{Endpoint, KubernetesService, KubernetesSettings};
 use crate::tls::{Client, Identity, read_roots, roots_of, system_roots};
 use crate::toml_reader::{Mistake, Mistakes, Place, read_bounded};
 use core::fmt;
@@ -98,6 +98,27 @@ impl ClusterAccess {
     /// Where the access is from, for messages.
     pub fn origin(&self) -> &Path {
         &self.origin
+    }
+
+    /// The namespace of a service: its own, that of the settings, or that of this access.
+    ///
+    /// # Errors
+    ///
+    /// Returns that none of them is known.
+    pub fn namespace_of(
+        &self,
+        service: &KubernetesService,
+        settings: &KubernetesSettings,
+    ) -> Result<String, Mistakes> {
+        let namespaces = [&service.namespace, &settings.namespace, &self.namespace];
+        let namespace = namespaces.into_iter().flatten().next();
+        namespace.cloned().ok_or_else(|| {
+            let message = format!(
+                "names no namespace for {service}; write one before the service \
+                 (\"shop/{service}\"), or set kubernetes.namespace"
+            );
+            Mistakes::new(vec![mistake(&self.origin, "", message)])
+        })
     }
 
     fn of_kubeconfig(file: &Path) -> Result<Self, Mistake> {

@@ -148,7 +148,14 @@ pub fn problems(facts: &Facts, phase: Phase, now: SystemTime) -> Vec<Problem> {
     if let Some(reloads) = &facts.reloads
         && let Some(failure) = &reloads.failure
     {
-        let first = failure.lines().next().unwrap_or_default();
+        // After a line that only counts the mistakes, the first of them.
+        let mut lines = failure.lines();
+        let mut first = lines.next().unwrap_or_default().to_owned();
+        if first.ends_with(':')
+            && let Some(mistake) = lines.next()
+        {
+            first = format!("{first} {}", mistake.trim());
+        }
         found.add(
             ProblemKind::Reload,
             None,
@@ -482,6 +489,26 @@ mod tests {
         assert!(what(&[]).ends_with("no replicas, and requests get 503"));
         assert!(what(&[Why::Drained, Why::NoWeight]).ends_with("disabled, and requests get 503"));
         assert!(what(&[Why::Drained, Why::ReportsDraining]).contains("requests are still sent"));
+    }
+
+    #[test]
+    fn rejected_reload_names_the_first_mistake() {
+        for (failure, what) in [
+            ("no such file", "stays: no such file"),
+            (
+                "2 mistakes in the configuration:\na.toml:3:1: key: unknown\n 3 | key",
+                "stays: 2 mistakes in the configuration: a.toml:3:1: key: unknown",
+            ),
+        ] {
+            let mut facts = facts(1, 1, ServiceStanding::default());
+            facts.reloads = Some(ReloadFacts {
+                failure: Some(failure.to_owned()),
+                ..ReloadFacts::default()
+            });
+            let problems = told(&facts);
+            let (_, problem) = problems.last().expect("one");
+            assert!(problem.ends_with(what), "{problem}");
+        }
     }
 
     #[test]

@@ -70,9 +70,10 @@ fn ask(mut stream: TcpStream, admin: SocketAddr, timeout: Duration) -> io::Resul
     stream.set_write_timeout(Some(timeout))?;
     let request = format!("GET /readyz HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    // A long answer may be cut within a character.
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// Returns the status, and the body without its line break.
@@ -85,6 +86,7 @@ fn parse(answer: &str) -> Option<(u16, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
 
     #[test]
     fn only_http_responses_are_parsed() {
@@ -101,5 +103,31 @@ mod tests {
         ] {
             assert_eq!(parse(other), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn long_answer_may_be_cut_within_a_character() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let admin = listener.local_addr().expect("bound");
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut read = Vec::new();
+            while !read.ends_with(b"\r\n\r\n") {
+                let mut octet = [0];
+                stream.read_exact(&mut octet).expect("a request");
+                read.extend(octet);
+            }
+            let body = "é".repeat(usize::try_from(ANSWER_BYTES_MAX).expect("small"));
+            for part in ["HTTP/1.1 200 OK\r\n\r\n", &body] {
+                // The client may have read enough.
+                let _ = stream.write_all(part.as_bytes());
+            }
+        });
+        let stream = TcpStream::connect(admin).expect("it listens");
+        let answer = ask(stream, admin, Duration::from_mins(1)).expect("an answer");
+        let (status, body) = parse(&answer).expect("HTTP");
+        assert_eq!(status, 200);
+        assert!(body.ends_with('\u{fffd}'), "cut within a character");
+        answering.join().expect("it ended");
     }
 }

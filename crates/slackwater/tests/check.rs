@@ -406,6 +406,15 @@ fn an_agents_file_is_recognized_by_its_server_and_shown_in_full() {
 }
 
 #[test]
+fn namespace_of_a_cluster_must_be_known() {
+    let output = check(&["fleets/no_namespace.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    let expected = "fleets/kubeconfig_nameless: names no namespace for web:http; ";
+    assert!(told.starts_with(expected), "{told}");
+}
+
+#[test]
 fn mistakes_of_a_fleet_file_are_reported_with_its_own_lines() {
     let output = check(&["fleets/mistaken.toml"]);
     assert_eq!(output.status.code(), Some(2));

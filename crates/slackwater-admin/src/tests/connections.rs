@@ -5,7 +5,7 @@ use super::{Board, exchange, facts, get, server, start};
 use crate::asset::Asset;
 use crate::reply::reply;
 use crate::router::Connection;
-use crate::{AdminServer, Asked, Control, Controlled, Overrides, Reply, bind};
+use crate::{AdminServer, Asked, Control, Controlled, Overrides, Reply, bind, in_pieces};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
@@ -299,7 +299,7 @@ fn unauthorized_change_is_refused_before_its_body_is_read() {
 #[tokio::test]
 async fn only_event_streams_are_exempt_from_the_response_timeout() {
     let board = Board(Arc::new(Mutex::new(facts())));
-    let server = AdminServer::new(Arc::new(board), Lifecycle::default(), 1);
+    let server = AdminServer::new(Arc::new(board), Lifecycle::default(), 2);
     for (method, streams) in [(Method::HEAD, false), (Method::GET, true)] {
         let request = http::Request::builder().method(&method).uri("/events");
         let request = request.body(Full::<Bytes>::default()).expect("a request");
@@ -328,4 +328,24 @@ fn a_dropped_server_frees_its_port() {
     let address = admin.address();
     drop(admin);
     assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn health_is_answered_though_no_client_reads_its_pieces() {
+    let pieces = || {
+        let endless = core::iter::repeat_with(|| Bytes::from_static(&[b'x'; 1 << 16]));
+        Box::pin(core::future::ready(in_pieces("text/plain", endless)))
+    };
+    let server = server(Facts::default(), &Lifecycle::default());
+    let admin = start(server.get("/endless", move |_| pieces()));
+    let open = || {
+        let mut client = TcpStream::connect(admin.address()).expect("the server listens");
+        let ask = b"GET /endless HTTP/1.1\r\nhost: a\r\n\r\n";
+        client.write_all(ask).expect("the server reads");
+        let mut first = [0];
+        client.read_exact(&mut first).expect("an answer");
+        client
+    };
+    let _unread: Vec<_> = (0..4).map(|_| open()).collect();
+    assert_eq!(get(admin.address(), "/healthz").status, 200);
 }

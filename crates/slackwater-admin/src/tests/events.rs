@@ -142,6 +142,14 @@ fn stream_starts_with_the_fleet_and_ticks_refer_to_it() {
 }
 
 #[test]
+fn single_connection_is_no_readers() {
+    let source = Arc::new(Board(Arc::new(Mutex::new(facts()))));
+    let server = AdminServer::new(source, Lifecycle::default(), 1);
+    let admin = start(server);
+    assert!(Reader::try_open(admin.address()).is_none());
+}
+
+#[test]
 fn readers_are_limited_to_half_of_the_connections() {
     let board = Board(Arc::new(Mutex::new(facts())));
     let admin = quick(&board, None);

@@ -98,7 +98,8 @@ impl KubernetesSource {
         setup: KubernetesSetup<'_>,
         seed: u64,
     ) -> Result<Self, String> {
-        let namespace = setup.namespace(&access)?;
+        let namespace = access.namespace_of(setup.service, setup.cluster);
+        let namespace = namespace.map_err(|mistakes| mistakes.in_a_line())?;
         Self::over(Api::new(access), namespace, setup, seed)
     }
 
@@ -244,26 +245,6 @@ impl KubernetesSource {
             tier: 0,
             zone: selected.endpoint.zone.clone(),
         }
-    }
-}
-
-impl KubernetesSetup<'_> {
-    /// The service's namespace: its own, that of the settings, or that of the access.
-    fn namespace(&self, access: &ClusterAccess) -> Result<String, String> {
-        let service = self.service;
-        let namespaces = [
-            &service.namespace,
-            &self.cluster.namespace,
-            &access.namespace,
-        ];
-        let namespace = namespaces.into_iter().flatten().next();
-        namespace.cloned().ok_or_else(|| {
-            format!(
-                "the namespace of {service} is not known, because {} names none; write it before \
-                 the service (\"shop/{service}\"), or set kubernetes.namespace",
-                access.origin().display()
-            )
-        })
     }
 }
 

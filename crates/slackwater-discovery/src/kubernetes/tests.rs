@@ -75,7 +75,8 @@ impl Cluster {
             probe_port,
             own: OwnAddresses::new(["10.0.0.99:80".parse().expect("an address")]),
         };
-        let namespace = setup.namespace(&access).expect("a namespace");
+        let namespace = access.namespace_of(setup.service, setup.cluster);
+        let namespace = namespace.expect("a namespace");
         let source = KubernetesSource::over(Api::over(access, dial), namespace, setup, 7);
         Self {
             server: ApiServer::in_memory(incoming),
@@ -586,6 +587,6 @@ async fn the_namespace_is_that_of_the_service_the_settings_or_the_access() {
     assert_eq!(name(&here, None, Some("b")), is("b"));
     assert_eq!(name(&here, None, None), is("shop"));
     let told = name(&nowhere, None, None).expect_err("none");
-    assert!(told.contains("none names none"), "{told}");
+    assert!(told.contains("none: names no namespace"), "{told}");
     assert!(told.contains("kubernetes.namespace"), "{told}");
 }

@@ -334,7 +334,7 @@ impl Server {
             if is_idle && was_idle {
                 return Ok(());
             }
-            if begun.elapsed() >= patience {
+            if in_flight > 0 && begun.elapsed() >= patience {
                 return Err(Fault::runtime(format!(
                     "{}: drained, but after {patience:?} it still has {}; wait longer, or stop it all the same",
                     words::named(drained),

@@ -37,12 +37,20 @@ pub(super) fn read(source: &Source, show: bool) -> Result<Valid, Mistakes> {
     Ok(Valid { remarks, text })
 }
 
-/// Reads the kubeconfig of a configuration whose services follow a cluster. Without one, the access
-/// is that of the pod in which `serve` will run.
+/// Reads the kubeconfig of a configuration whose services follow a cluster, and their namespaces.
+/// Without one, the access is that of the pod in which `serve` will run.
 fn read_kubeconfig(config: &Config) -> Result<(), Mistakes> {
     let file = config.kubernetes.kubeconfig.as_deref();
-    let file = file.filter(|_| config.follows_cluster());
-    file.map_or(Ok(()), |file| ClusterAccess::read(Some(file)).map(drop))
+    let Some(file) = file.filter(|_| config.follows_cluster()) else {
+        return Ok(());
+    };
+    let access = ClusterAccess::read(Some(file))?;
+    for service in &config.services {
+        if let FleetSource::Kubernetes(pods) = &service.discovery.source {
+            access.namespace_of(pods, &config.kubernetes)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the number of replicas in each service's fleet file; `None` for a service without one.

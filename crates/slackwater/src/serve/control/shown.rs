@@ -23,13 +23,18 @@ impl Controlled for Status {
             for replica in &mut service.replicas {
                 replica.weight = orders.weight(replica);
             }
-            for (address, order) in orders.iter().filter(|(_, order)| order.is_drained) {
-                // The configuration file has no key for draining, so a comment states it.
-                let (name, service) = (&order.name, &service.name);
-                let _ = writeln!(
-                    told,
-                    "# drained at run time: replica {name:?} of service {service} at {address}"
-                );
+            for (address, order) in orders.iter() {
+                let (name, of) = (&order.name, &service.name);
+                let replica = format!("replica {name:?} of service {of} at {address}");
+                // The configuration file has no key for draining, and none for the weights of
+                // replicas that are not listed in it, so comments state them.
+                if order.is_drained {
+                    let _ = writeln!(told, "# drained at run time: {replica}");
+                }
+                let is_listed = (service.replicas.iter()).any(|it| it.address == *address);
+                if let Some(weight) = order.weight.filter(|_| !is_listed) {
+                    let _ = writeln!(told, "# weight {weight} since run time: {replica}");
+                }
             }
         }
         told + &config.to_toml()

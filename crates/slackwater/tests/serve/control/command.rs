@@ -83,7 +83,8 @@ async fn admin_commands_drain_weigh_and_restore_a_replica() {
     go_on.notify_one();
     assert_eq!(held.answer().await.status, 200);
     let file = token.path();
-    let by_file = ["--token-file", file, "drain", &name, "--wait", "20s"];
+    proxy.settled().await;
+    let by_file = ["--token-file", file, "drain", &name, "--wait", "0"];
     assert_eq!(
         admin(&proxy, None, &by_file).await.well(),
         format!("default, {name}: drained, weight as its fleet says\n")

@@ -203,6 +203,25 @@ async fn override_ends_with_its_service_and_may_invalidate_a_file() {
 }
 
 #[tokio::test]
+async fn shown_configuration_states_weights_of_replicas_that_are_found() {
+    let one = Replica::echo("one").await;
+    let token = Token::new("found");
+    let list = format!("replicas = [\"{}\"]\n", one.address);
+    let fleet = Written::new("found-fleet", &list);
+    let file = format!("discovery.file = {:?}\n", fleet.path());
+    let text = config(&[&one], &token.section()).replace(&list, &file);
+    let written = Written::new("found", &text);
+    let proxy = written.serve(&[]);
+    let replica = one.address.to_string();
+    let change = json!({"replica": replica, "weight": 9});
+    done(&proxy, "/replica", &change).await;
+    let (_, text) = send(&proxy, "GET /config", &bearer(TOKEN), "").await;
+    let note =
+        format!("# weight 9 since run time: replica {replica:?} of service default at {replica}\n");
+    assert!(text.starts_with(&note), "{text}");
+}
+
+#[tokio::test]
 async fn shown_configuration_has_overrides_and_no_secrets() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let (proxy, _written, token) = controlled("shown", &[&one, &two]);
