@@ -67,6 +67,8 @@ pub struct Admission<T> {
     queue: Queue<T>,
     limit: ConcurrencyLimit,
     rif: u32,
+    /// How many of them wait for the heads of their responses.
+    unanswered: u32,
     queued: u64,
     shed: [u64; Shed::ALL.len()],
 }
@@ -78,6 +80,7 @@ impl<T> Admission<T> {
             queue: Queue::new(config),
             limit,
             rif: 0,
+            unanswered: 0,
             queued: 0,
             shed: [0; Shed::ALL.len()],
         }
@@ -133,14 +136,15 @@ impl<T> Admission<T> {
     }
 
     /// Notes that the head of a query's response is ready: its latency ends here, though it keeps
-    /// its permit. Only the first call counts. Returns `true` if this has raised the limit, so that
-    /// more queries may start.
+    /// its permit. Only the first call counts. Returns `true` if this has made room, so that more
+    /// queries may start.
     pub fn head_ready(&mut self, now: Instant, started: &mut Started, end: End) -> bool {
-        let before = self.limit.limit();
+        let had_room = self.has_room();
         if !core::mem::replace(&mut started.is_answered, true) {
+            self.unanswered = self.unanswered.saturating_sub(1);
             self.limit.finish(now, started.at, end);
         }
-        self.limit.limit() > before
+        !had_room && self.has_room()
     }
 
     /// Ends a query, and frees its permit.
@@ -183,11 +187,12 @@ impl<T> Admission<T> {
     }
 
     fn has_room(&self) -> bool {
-        self.rif < self.limit.limit()
+        self.limit.has_room(self.rif, self.unanswered)
     }
 
     fn start(&mut self, now: Instant) -> Started {
         self.rif += 1;
+        self.unanswered += 1;
         self.limit.start(now, self.rif);
         Started {
             at: now,

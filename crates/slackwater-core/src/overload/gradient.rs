@@ -154,12 +154,23 @@ impl Gradient {
 
     /// How many may be in flight.
     pub(super) fn limit(&self) -> u32 {
-        let whole = u32::try_from(self.limit / UNIT).unwrap_or(u32::MAX);
         match self.phase {
             Phase::Beginning => self.config.limit_min,
-            Phase::Following => whole,
-            Phase::Measuring => (whole / 2).max(self.config.limit_min),
+            Phase::Following => self.whole(),
+            Phase::Measuring => (self.whole() / 2).max(self.config.limit_min),
         }
+    }
+
+    /// The limit without a measurement.
+    fn whole(&self) -> u32 {
+        u32::try_from(self.limit / UNIT).unwrap_or(u32::MAX)
+    }
+
+    /// Whether one more may start. Streams may hold their permits for hours, but a measurement ends
+    /// only by queries that start in it. So it leaves room for `limit_min` queries that wait for
+    /// their heads.
+    pub(super) fn has_room(&self, rif: u32, unanswered: u32) -> bool {
+        rif < self.limit() || rif < self.whole() && unanswered < self.config.limit_min
     }
 
     /// The least latency, while it is valid.

@@ -35,6 +35,15 @@ impl ConcurrencyLimit {
         }
     }
 
+    /// Whether one more query may start, beside `rif` in flight, `unanswered` of which wait for the
+    /// heads of their responses.
+    pub fn has_room(&self, rif: u32, unanswered: u32) -> bool {
+        match &self.0 {
+            Kind::Fixed(limit) => rif < *limit,
+            Kind::Gradient(gradient) => gradient.has_room(rif, unanswered),
+        }
+    }
+
     /// The latency without any wait, if it has been learned.
     pub fn least_latency(&self) -> Option<Duration> {
         match &self.0 {

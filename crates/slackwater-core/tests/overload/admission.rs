@@ -18,6 +18,14 @@ fn admission(limit: u32, waiting_max: u32) -> Admission<u32> {
     Admission::new(queue, ConcurrencyLimit::fixed(limit))
 }
 
+/// An admission whose limit is learned.
+fn learned(change: impl FnOnce(&mut GradientSettings)) -> Admission<u32> {
+    let mut settings = GradientSettings::default();
+    change(&mut settings);
+    let limit = ConcurrencyLimit::gradient(settings.validate().expect("in range"));
+    Admission::new(config(|_| ()), limit)
+}
+
 fn starts(admission: &mut Admission<u32>, now: Instant, value: u32) -> Started {
     match admission.arrive(now, INTERACTIVE, value) {
         Admit::Start(started, _) => started,
@@ -121,10 +129,7 @@ fn shed_queries_are_counted_for_every_reason() {
 
 #[test]
 fn query_gives_one_latency_sample() {
-    let mut settings = GradientSettings::default();
-    (settings.samples_min, settings.window) = (4, ms(1));
-    let limit = ConcurrencyLimit::gradient(settings.validate().expect("in range"));
-    let mut admission = Admission::new(config(|_| ()), limit);
+    let mut admission = learned(|s| (s.samples_min, s.window) = (4, ms(1)));
     for value in 0..3 {
         let mut started = starts(&mut admission, at(0), value);
         admission.head_ready(at(10), &mut started, End::Success);
@@ -136,13 +141,59 @@ fn query_gives_one_latency_sample() {
     assert_eq!(admission.view(at(100)).least_latency, Some(ms(10)));
 }
 
+/// Starts streams whose heads take 10 ms.
+fn streams(admission: &mut Admission<u32>, now: Instant, count: usize) -> Vec<Started> {
+    let start = |_| {
+        let mut stream = starts(admission, now, 0);
+        admission.head_ready(now + ms(10), &mut stream, End::Success);
+        stream
+    };
+    (0..count).map(start).collect()
+}
+
+#[test]
+fn streams_do_not_stop_the_first_measurement() {
+    let mut admission = learned(|_| ());
+    let _streams = streams(&mut admission, at(0), 4);
+    assert_eq!(admission.view(at(10)).limit, 4);
+    let mut queries: Vec<Started> = (0..4).map(|_| starts(&mut admission, at(10), 1)).collect();
+    waits(&mut admission, at(10), INTERACTIVE, 2);
+    assert!(admission.poll(at(10)).is_none(), "four without a head");
+    assert!(admission.head_ready(at(20), &mut queries[0], End::Success));
+    assert!(next(&mut admission, at(20)).is_some());
+}
+
+#[test]
+fn streams_do_not_stop_a_later_measurement() {
+    let mut admission = learned(|s| {
+        (s.limit_start, s.limit_max) = (40, 40);
+        s.least_age_max = ms(100);
+    });
+    let mut now = at(0);
+    let _streams = streams(&mut admission, now, 25);
+    let mut limits = vec![4];
+    while limits.len() < 4 {
+        assert!(now < at(5_000), "{limits:?}: no measurement ends");
+        let query = starts(&mut admission, now, 1);
+        now = now + ms(14);
+        admission.finish(now, query, End::Success);
+        let limit = admission.view(now).limit;
+        if limits.last() != Some(&limit) {
+            limits.push(limit);
+        }
+    }
+    assert_eq!(limits, [4, 40, 20, 40]);
+    let _streams = streams(&mut admission, now, 15);
+    waits(&mut admission, now, INTERACTIVE, 2);
+    assert!(admission.poll(now).is_none(), "all 40 permits are taken");
+}
+
 #[test]
 fn measured_latency_runs_from_start_to_head() {
-    let mut settings = GradientSettings::default();
-    (settings.limit_start, settings.limit_min) = (1, 1);
-    (settings.samples_min, settings.window) = (1, ms(1));
-    let limit = ConcurrencyLimit::gradient(settings.validate().expect("in range"));
-    let mut admission = Admission::new(config(|_| ()), limit);
+    let mut admission = learned(|s| {
+        (s.limit_start, s.limit_min) = (1, 1);
+        (s.samples_min, s.window) = (1, ms(1));
+    });
     let mut first = starts(&mut admission, at(0), 1);
     waits(&mut admission, at(0), BATCH, 2);
     admission.head_ready(at(10), &mut first, End::Success);

@@ -287,9 +287,9 @@ impl Permit {
         if let Some(started) = &mut self.started {
             let now = self.admission.shared.clock.now();
             let mut state = self.admission.lock();
-            let has_risen = state.admission.head_ready(now, started, end);
+            let has_room = state.admission.head_ready(now, started, end);
             drop(state);
-            if has_risen {
+            if has_room {
                 self.admission.answer_all();
             }
         }
