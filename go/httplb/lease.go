@@ -5,6 +5,7 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
@@ -42,6 +43,8 @@ func (l *lease) head(outcome policy.Outcome, carried *policy.LoadReport, isLast 
 	now := b.now()
 	b.mu.Lock()
 	if carried != nil {
+		// It leaves out this request, which is in flight here until it ends.
+		carried.RIF = ints.Add(carried.RIF, 1)
 		b.policy.Handle(now, policy.Event{
 			Kind: policy.EventCarriedReport, Replica: l.replica.id, Load: carried,
 		}, b.draw)

@@ -25,7 +25,8 @@ const (
 	EventSiblingQueries
 	// EventCarriedReport: Load came from Replica with a response, without a probe. Such reports come
 	// from replicas that were chosen, so they are no fair sample of the fleet. A policy that learns
-	// costs and capacities uses them; others ignore them.
+	// costs and capacities uses them; others ignore them. Load counts the query that it came with
+	// only if that is not done yet.
 	EventCarriedReport
 	// EventProbeLost: Probe has failed before its deadline (refused, unreachable). The deadline
 	// itself needs no event.

@@ -32,7 +32,8 @@ impl Rif {
     }
 
     /// One more query in flight, at most 2^32 − 1.
-    pub(crate) const fn plus_one(self) -> Self {
+    #[must_use]
+    pub const fn plus_one(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 }

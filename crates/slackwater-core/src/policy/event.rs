@@ -49,7 +49,8 @@ pub enum Event<'a> {
     /// A report that came with a response, without a probe. Such reports come from replicas that
     /// were chosen, so they are no fair sample of the fleet: a policy that separates high from low
     /// RIF ignores them. A policy that learns the cost of a query, or the capacity in use, may use
-    /// them. `[A6]` `[Decision 0009]`
+    /// them. Its RIF counts the query that it came with only if that is not done yet. `[A6]`
+    /// `[Decision 0009]`
     CarriedReport(ReplicaId, &'a LoadReport),
     /// A probe has failed before its deadline (refused, unreachable). The deadline itself needs no
     /// event: the policy watches it at each [`Event::Timeout`].

@@ -403,6 +403,10 @@ impl Balancer {
         let mut driver = self.lock();
         driver.reported.note_carried(now, replica, report);
         let parts = driver.replicas.parts(replica);
+        // The report leaves out the query that it came with, which is in flight here until its
+        // lease ends.
+        let mut report = report.clone();
+        report.rif = report.rif.plus_one();
         let report = report.of_part(parts, &mut driver.draw);
         driver.handle(now, Event::CarriedReport(replica, &report));
     }

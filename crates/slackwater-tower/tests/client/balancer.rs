@@ -12,6 +12,7 @@ use slackwater_core::policy::{
 };
 use slackwater_core::{LoadReport, Rate, Rif};
 use slackwater_tower::client::{Balancer, InsertError, NoProber, Picked, ReplicaAddrs};
+use slackwater_tower::default_policy;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
@@ -456,6 +457,32 @@ async fn the_last_report_of_each_replica_outlives_the_pool() {
     assert_eq!(told, expected);
     balancer.remove(second);
     assert_eq!(balancer.reported().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn carried_report_leaves_out_the_query_it_came_with_once() {
+    let prober = Arc::new(HandProber::default());
+    let balancer = Balancer::with_seed(default_policy(), Arc::clone(&prober), 1);
+    let _drive = balancer.spawn_drive();
+    balancer.insert(addr(1)).expect("new");
+    let lease = pick_ready(&balancer);
+    let report = |rif| {
+        let mut report = LoadReport::new(Rif::new(rif), Some(Duration::from_millis(3)));
+        report.capacity_millirif = Some(9_000);
+        report
+    };
+    let in_flight = || balancer.snapshot().pool[0].rif.count();
+    while balancer.counters().probes_answered == 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for probe in prober.take() {
+            prober.reports().report(probe.token, &report(6));
+        }
+    }
+    assert_eq!(in_flight(), 6, "one is its own, five are other clients'");
+    lease.handle_carried_report(&report(5));
+    assert_eq!(in_flight(), 6);
+    lease.finish(Outcome::Success);
+    assert_eq!(in_flight(), 5);
 }
 
 #[tokio::test(start_paused = true)]
