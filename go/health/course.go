@@ -74,10 +74,10 @@ type course struct {
 	good uint32
 	// unbrokenSince is since when there was no bad answer.
 	unbrokenSince policy.Instant
-	// returnedAt is when it last came back.
-	returnedAt policy.Instant
-	passed     uint8
-	isTried    bool
+	// steppedAt is when the share was last set.
+	steppedAt policy.Instant
+	passed    uint8
+	isTried   bool
 	// trial is the number of the last trial. Its good head, if it had one, arrived at beganAt and
 	// took headNS.
 	trial    uint32
@@ -97,7 +97,7 @@ func newCourse(now policy.Instant) course {
 		share:         whole,
 		wokenShare:    whole / 2,
 		unbrokenSince: now,
-		returnedAt:    now,
+		steppedAt:     now,
 		nextTrialAt:   now,
 		wholeAt:       now,
 	}
@@ -131,21 +131,25 @@ func (c *course) leave(now policy.Instant, why cause, settings *Settings) {
 }
 
 // keepLimited keeps a replica in with a small share: it should be out, but too many are.
-func (c *course) keepLimited(why cause) {
+func (c *course) keepLimited(now policy.Instant, why cause) {
 	c.why = why
 	c.place = placeSpared
-	c.share = sparedShare
-	c.good = 0
+	c.step(now, sparedShare)
 }
 
 // comeBack puts the replica back into the choice with a small share: its trials passed, or the
 // other replicas are no better.
 func (c *course) comeBack(now policy.Instant) {
 	c.place = placeReturning
-	c.share = returnShare
+	c.step(now, returnShare)
+}
+
+// step sets the share. What allows it to double has to be shown from now on.
+func (c *course) step(now policy.Instant, share uint32) {
+	c.share = share
 	c.good = 0
 	c.unbrokenSince = now
-	c.returnedAt = now
+	c.steppedAt = now
 }
 
 // wake brings a replica that was out for silence back with half of its former share, because it
@@ -161,24 +165,22 @@ func (c *course) wake(now policy.Instant) bool {
 
 // rise gives the replica a little more share although it is bad: the other replicas have no
 // capacity left.
-func (c *course) rise() {
+func (c *course) rise(now policy.Instant) {
 	if c.isOut() {
 		c.place = placeIn
-		c.good = 0
 	}
-	c.share = min(c.share+riseShare, whole)
+	c.step(now, min(c.share+riseShare, whole))
 }
 
 // fall lowers the share: the replica costs costNS, the others cost referenceNS, which is less. It
 // reports whether no share is left.
-func (c *course) fall(why cause, referenceNS, costNS uint64) bool {
+func (c *course) fall(now policy.Instant, why cause, referenceNS, costNS uint64) bool {
 	if c.isWhole() {
 		c.place = placeIn
 	}
 	c.why = why
-	c.good = 0
 	fallen := min(ints.MulDiv(uint64(c.share), referenceNS, max(costNS, 1)), uint64(whole))
-	c.share = max(uint32(fallen), c.share/2)
+	c.step(now, max(uint32(fallen), c.share/2))
 	return c.share < shareMin
 }
 
@@ -202,13 +204,11 @@ func (c *course) answered(now policy.Instant, isGood, isNear bool) {
 func (c *course) climb(now policy.Instant) {
 	isShown := c.good >= stepAnswers ||
 		since(now, c.unbrokenSince) >= stepNS ||
-		since(now, c.returnedAt) >= returnNSMax
+		since(now, c.steppedAt) >= returnNSMax
 	if c.isWhole() || !isShown {
 		return
 	}
-	c.good = 0
-	c.unbrokenSince = now
-	c.share = min(2*c.share, whole)
+	c.step(now, min(2*c.share, whole))
 	c.wholeAt = now
 	if c.isWhole() || c.isSpared() {
 		c.place = placeIn

@@ -119,12 +119,12 @@ func TestAReturnThatDoesNotLastLengthensTheBackOff(t *testing.T) {
 
 func TestShareFallsByItsCostAndAtMostByHalf(t *testing.T) {
 	c := newCourse(at(0))
-	if c.fall(byErrors, 100, 125) {
+	if c.fall(at(0), byErrors, 100, 125) {
 		t.Errorf("it is out")
 	}
 	expectShare(t, &c, whole/5*4)
 	falls := 1
-	for !c.fall(byErrors, 1, 1_000) {
+	for !c.fall(at(0), byErrors, 1, 1_000) {
 		falls++
 	}
 	if falls != 6 {
@@ -134,7 +134,7 @@ func TestShareFallsByItsCostAndAtMostByHalf(t *testing.T) {
 	for referenceNS, isOut := range map[uint64]bool{15_625: false, 15_624: true} {
 		c := newCourse(at(0))
 		c.share = 20_625
-		if c.fall(byErrors, referenceNS, 20_625) != isOut {
+		if c.fall(at(0), byErrors, referenceNS, 20_625) != isOut {
 			t.Errorf("at %d it is not out: %v", referenceNS, isOut)
 		}
 	}
@@ -143,10 +143,10 @@ func TestShareFallsByItsCostAndAtMostByHalf(t *testing.T) {
 func TestShareRisesByAFiftiethAndIsASixteenthIfSpared(t *testing.T) {
 	c, _ := leftAt0()
 	for rises := range uint32(3) {
-		c.rise()
+		c.rise(at(0))
 		expectShare(t, c, (rises+1)*20_000)
 	}
-	c.keepLimited(byErrors)
+	c.keepLimited(at(0), byErrors)
 	expectShare(t, c, 62_500)
 	if !c.isSpared() {
 		t.Errorf("it is not spared")
@@ -175,6 +175,26 @@ func TestAShareDoublesAfterASecondWithoutBadAnswersAndAfterAMinuteWithAny(t *tes
 	expectShare(t, c, whole/8)
 	c.climb(at(70_000))
 	expectShare(t, c, whole/4)
+}
+
+func TestAfterItsFirstMinuteAShareDoublesOnlyOnEvidence(t *testing.T) {
+	limited, fallen := newCourse(at(0)), newCourse(at(0))
+	limited.keepLimited(at(70_000), byErrors)
+	fallen.fall(at(70_000), bySlowness, 1, 2)
+	for c, share := range map[*course]uint32{&limited: whole / 16, &fallen: whole / 2} {
+		c.climb(at(70_100)) // no second without a bad answer
+		expectShare(t, c, share)
+		c.answered(at(71_000), false, false)
+		c.climb(at(71_100))
+		expectShare(t, c, share)
+	}
+	c, _ := leftAt0()
+	c.comeBack(at(0))
+	c.answered(at(60_000), false, false)
+	for _, now := range []uint64{60_000, 60_100} {
+		c.climb(at(now))
+		expectShare(t, c, whole/4) // once a minute
+	}
 }
 
 func TestAnAnswerWakesOnlyAReplicaThatWasSilent(t *testing.T) {
@@ -241,7 +261,7 @@ func TestWarmUpDoublesWithEightGoodAnswersAndEndsInTime(t *testing.T) {
 
 func TestAShareThatDoublesEndsSparing(t *testing.T) {
 	c, _ := leftAt0()
-	c.keepLimited(byErrors)
+	c.keepLimited(at(0), byErrors)
 	c.climb(at(1_000))
 	expectShare(t, c, whole/8)
 	if c.isSpared() {

@@ -167,7 +167,7 @@ func (g *guarded) carryOut(replica policy.ReplicaID, v verdict) {
 		g.comeBack(replica)
 	case rise:
 		if r := g.find(replica); r != nil {
-			r.course.rise()
+			r.course.rise(g.latest)
 			g.counters.Readmissions++
 			g.admit(replica)
 		}

@@ -336,7 +336,7 @@ func TestTrialsAreAPartOfQueriesWithABurstOfThree(t *testing.T) {
 func TestAnExplanationNamesTheReplicasThatHealthKeepsOut(t *testing.T) {
 	g, out := leaveOne(t, bySlowness, false)
 	limited := g.members.Members()[2]
-	g.find(limited).course.keepLimited(bySlowness)
+	g.find(limited).course.keepLimited(at(0), bySlowness)
 	explanation := policy.NewExplanation()
 	g.Choose(at(500), &policy.Query{}, policy.NewSplitMix64(1), explanation)
 	want := []policy.Out{

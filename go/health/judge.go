@@ -63,13 +63,13 @@ func judge(now policy.Instant, r *record, o *reference, settings *Settings) verd
 		return leaveForSilence
 	}
 	if settings.Errors != nil && isBad(r, o) {
-		return judgeBad(r, byErrors)
+		return judgeBad(now, r, byErrors)
 	}
 	// A replica that warms up is slow for a reason, and has a small share already. Where the others
 	// are busy, a slow replica may only be busy too, and is needed.
 	isSlow := settings.Probation != nil && r.isSlow()
 	if isSlow && !r.isWarmingUp && !isSlower(o, busy) {
-		return judgeBad(r, bySlowness)
+		return judgeBad(now, r, bySlowness)
 	}
 	r.course.climb(now)
 	if r.course.isWhole() {
@@ -173,7 +173,7 @@ func expectedNS(r *record, latencyNS uint64) uint64 {
 // share falls while the replica costs more than the others, and rises while they cost more. It
 // moves step by step for slowness, too: a replica that is slow because of its queue is fast again
 // with half of its queries, and the others may in turn be slow without it.
-func judgeBad(r *record, why cause) verdict {
+func judgeBad(now policy.Instant, r *record, why cause) verdict {
 	if !r.others.Known {
 		return stay
 	}
@@ -184,14 +184,14 @@ func judgeBad(r *record, why cause) verdict {
 	}
 	costNS := expectedNS(r, latencyNS)
 	if costNS <= othersNS {
-		r.course.rise()
+		r.course.rise(now)
 		return stay
 	}
 	// Between the two bounds the share stays as it is.
 	if costNS > ints.Add(othersNS, othersNS/4) {
 		// Trials had brought it back, and it fails again.
 		isRelapse := why == byErrors && r.course.isReturning()
-		if r.course.fall(why, othersNS, costNS) || isRelapse {
+		if r.course.fall(now, why, othersNS, costNS) || isRelapse {
 			return leaveFor(why)
 		}
 	}

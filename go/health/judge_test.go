@@ -46,7 +46,7 @@ func TestEvidenceForBadIs22BitsOr10WithAReducedShare(t *testing.T) {
 	}{{21, false, false}, {22, false, true}, {9, true, false}, {10, true, true}} {
 		r := recordOf(30, c.failures)
 		if c.isReduced {
-			r.course.fall(byErrors, 1, 2)
+			r.course.fall(at(0), byErrors, 1, 2)
 		}
 		if isBad(r, goodOthers(30)) != c.wanted {
 			t.Errorf("%+v", c)
@@ -105,12 +105,12 @@ func TestShareFollowsTheCost(t *testing.T) {
 		0: half + whole/50, 1: half, 250: half, 251: 399_680, // half · 1,000 / 1,251
 	} {
 		r := recordOf(0, 0)
-		r.course.fall(byErrors, 1, 2)
+		r.course.fall(at(0), byErrors, 1, 2)
 		// The cost is 1,000 + price · (1/0.5 − 1).
 		r.others = policy.Some[uint64](1_000)
 		r.success = half
 		r.priceNS = priceNS
-		if v := judgeBad(r, byErrors); v != stay {
+		if v := judgeBad(at(0), r, byErrors); v != stay {
 			t.Errorf("verdict %d", v)
 		}
 		expectShare(t, &r.course, share)
@@ -238,7 +238,7 @@ func TestAReturningReplicaThatFailsAgainLeavesAtOnce(t *testing.T) {
 		r.others = policy.Some[uint64](1_000)
 		r.success = whole / 2
 		r.priceNS = 251
-		if v := judgeBad(r, why); v != want {
+		if v := judgeBad(at(0), r, why); v != want {
 			t.Errorf("cause %d: verdict %d", why, v)
 		}
 	}

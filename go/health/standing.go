@@ -26,7 +26,7 @@ func (g *guarded) leave(replica policy.ReplicaID, why cause, isSudden bool) {
 		if r.course.isWhole() {
 			g.counters.Spared++
 		}
-		r.course.keepLimited(why)
+		r.course.keepLimited(g.latest, why)
 		return
 	}
 	r.remember(isSudden)
@@ -112,7 +112,7 @@ func (g *guarded) enforceLimit() {
 		if best == nil {
 			return
 		}
-		best.course.keepLimited(best.course.why)
+		best.course.keepLimited(g.latest, best.course.why)
 		g.admit(replica)
 	}
 }
@@ -170,7 +170,7 @@ func (g *guarded) failed(replica policy.ReplicaID) {
 	o := g.others(r)
 	r.estimate(g.latest, g.bucket, g.fleetSuccess)
 	if isBad(r, &o) {
-		g.carryOut(replica, judgeBad(r, byErrors))
+		g.carryOut(replica, judgeBad(g.latest, r, byErrors))
 	}
 }
 

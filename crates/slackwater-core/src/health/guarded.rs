@@ -247,7 +247,7 @@ impl Guarded {
             Verdict::ComeBack => self.come_back(replica),
             Verdict::Rise => {
                 if let Some(record) = self.records.find_mut(replica) {
-                    record.course.rise();
+                    record.course.rise(self.latest);
                     self.counters.readmissions += 1;
                     self.admit(replica);
                 }

@@ -57,13 +57,13 @@ pub(super) fn judge(
         return Verdict::Leave(Why::Silence);
     }
     if settings.errors.is_some() && is_bad(record, others) {
-        return judge_bad(record, Why::Errors);
+        return judge_bad(now, record, Why::Errors);
     }
     // A replica that warms up is slow for a reason, and has a small share already. Where the others
     // are busy, a slow replica may only be busy too, and is needed.
     let is_slow = settings.probation.is_some() && record.is_slow();
     if is_slow && !record.is_warming_up() && !is_slower(others, BUSY) {
-        return judge_bad(record, Why::Slowness);
+        return judge_bad(now, record, Why::Slowness);
     }
     record.course.climb(now);
     if record.course.is_whole() {
@@ -179,20 +179,20 @@ fn expected_ns(record: &Record, latency_ns: u64) -> u64 {
 /// falls while the replica costs more than the others, and rises while they cost more. It moves
 /// step by step for slowness, too: a replica that is slow because of its queue is fast again with
 /// half of its queries, and the others may in turn be slow without it. `[E2]` `[H4]`
-pub(super) fn judge_bad(record: &mut Record, why: Why) -> Verdict {
+pub(super) fn judge_bad(now: Instant, record: &mut Record, why: Why) -> Verdict {
     let Some(others_ns) = record.others_ns else {
         return Verdict::Stay;
     };
     let cost_ns = expected_ns(record, record.latency_ns().unwrap_or(others_ns));
     if cost_ns <= others_ns {
-        record.course.rise();
+        record.course.rise(now);
         return Verdict::Stay;
     }
     // Between the two bounds the share stays as it is.
     if cost_ns > others_ns.saturating_add(others_ns / 4) {
         // Trials had brought it back, and it fails again.
         let is_relapse = why == Why::Errors && record.course.is_returning();
-        if record.course.fall(why, others_ns, cost_ns) || is_relapse {
+        if record.course.fall(now, why, others_ns, cost_ns) || is_relapse {
             return Verdict::Leave(why);
         }
     }
@@ -210,7 +210,7 @@ pub(super) fn judge_returning(
 ) -> Verdict {
     record.estimate(now, bucket, fleet);
     if is_bad(record, others) {
-        judge_bad(record, Why::Errors)
+        judge_bad(now, record, Why::Errors)
     } else {
         Verdict::Stay
     }

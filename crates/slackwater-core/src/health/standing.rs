@@ -24,7 +24,7 @@ impl Guarded {
         self.has_changed = true;
         if !has_room {
             self.counters.spared += u64::from(record.course.is_whole());
-            record.course.keep_limited(why);
+            record.course.keep_limited(self.latest, why);
             return;
         }
         record.remember(is_sudden);
@@ -112,7 +112,7 @@ impl Guarded {
                 return;
             };
             if let Some(record) = self.records.find_mut(replica) {
-                record.course.keep_limited(record.course.why());
+                record.course.keep_limited(self.latest, record.course.why());
             }
             self.admit(replica);
         }

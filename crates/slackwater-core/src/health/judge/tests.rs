@@ -54,7 +54,7 @@ fn a_replica_is_bad_at_22_bits_of_evidence_or_at_10_with_a_reduced_share() {
     let is_bad_with = |failures, is_reduced| {
         let mut record = record(30, failures);
         if is_reduced {
-            record.course.fall(Why::Errors, 1, 2);
+            record.course.fall(Instant::EPOCH, Why::Errors, 1, 2);
         }
         is_bad(&record, &good(30))
     };
@@ -119,12 +119,15 @@ fn share_falls_if_the_cost_exceeds_five_quarters_of_the_others_and_rises_if_it_i
         (251, half * 1_000 / 1_251),
     ] {
         let mut record = record(0, 0);
-        record.course.fall(Why::Errors, 1, 2);
+        record.course.fall(Instant::EPOCH, Why::Errors, 1, 2);
         // E = 1,000 + f · (1/0.5 − 1)
         record.others_ns = Some(1_000);
         record.success = WHOLE / 2;
         record.price_ns = failures_ns;
-        assert_eq!(judge_bad(&mut record, Why::Errors), Verdict::Stay);
+        assert_eq!(
+            judge_bad(Instant::EPOCH, &mut record, Why::Errors),
+            Verdict::Stay
+        );
         assert_eq!(record.course.share(), share, "{failures_ns}");
     }
 }
@@ -266,6 +269,6 @@ fn a_returning_replica_that_fails_again_is_ejected_at_once() {
         record.others_ns = Some(1_000);
         record.success = WHOLE / 2;
         record.price_ns = 251;
-        assert_eq!(judge_bad(&mut record, why), verdict);
+        assert_eq!(judge_bad(Instant::EPOCH, &mut record, why), verdict);
     }
 }
