@@ -88,8 +88,10 @@ type course struct {
 	isVoid      bool
 	nextTrialAt policy.Instant
 	backOffNS   uint64
-	// wholeAt is when it last had its whole share.
+	// wholeAt is since when it has its whole share.
 	wholeAt policy.Instant
+	// wholeNS is for how long it had its whole share before it lost it. 0 once it is ejected.
+	wholeNS uint64
 }
 
 func newCourse(now policy.Instant) course {
@@ -111,17 +113,14 @@ func (c *course) isWhole() bool     { return c.share == whole }
 // leave takes the replica out of the choice.
 func (c *course) leave(now policy.Instant, why cause, settings *Settings) {
 	longestNS := longestBackOffNS(settings)
-	soundNS := uint64(0)
-	if c.isWhole() {
-		soundNS = since(now, c.wholeAt)
-	}
-	if c.backOffNS == 0 || soundNS > ints.Mul(longestNS, forgivenAfter) {
+	c.wokenShare = min(max(c.share/2, returnShare), whole/2)
+	c.step(now, 0)
+	if c.backOffNS == 0 || c.wholeNS > ints.Mul(longestNS, forgivenAfter) {
 		c.backOffNS = spanNS(settings.BackOff)
 	} else {
 		c.backOffNS = min(ints.Mul(c.backOffNS, 2), longestNS)
 	}
-	c.wokenShare = min(max(c.share/2, returnShare), whole/2)
-	c.share = 0
+	c.wholeNS = 0
 	c.why = why
 	c.place = placeOut
 	c.passed = 0
@@ -144,8 +143,15 @@ func (c *course) comeBack(now policy.Instant) {
 	c.step(now, returnShare)
 }
 
-// step sets the share. What allows it to double has to be shown from now on.
+// step sets the share, at most to the whole. What allows it to double has to be shown from now on.
 func (c *course) step(now policy.Instant, share uint32) {
+	share = min(share, whole)
+	switch isWhole := share == whole; {
+	case c.isWhole() && !isWhole:
+		c.wholeNS = since(now, c.wholeAt)
+	case isWhole && !c.isWhole():
+		c.place, c.wholeAt = placeIn, now
+	}
 	c.share = share
 	c.good = 0
 	c.unbrokenSince = now
@@ -169,15 +175,12 @@ func (c *course) rise(now policy.Instant) {
 	if c.isOut() {
 		c.place = placeIn
 	}
-	c.step(now, min(c.share+riseShare, whole))
+	c.step(now, c.share+riseShare)
 }
 
 // fall lowers the share: the replica costs costNS, the others cost referenceNS, which is less. It
 // reports whether no share is left.
 func (c *course) fall(now policy.Instant, why cause, referenceNS, costNS uint64) bool {
-	if c.isWhole() {
-		c.place = placeIn
-	}
 	c.why = why
 	fallen := min(ints.MulDiv(uint64(c.share), referenceNS, max(costNS, 1)), uint64(whole))
 	c.step(now, max(uint32(fallen), c.share/2))
@@ -208,9 +211,8 @@ func (c *course) climb(now policy.Instant) {
 	if c.isWhole() || !isShown {
 		return
 	}
-	c.step(now, min(2*c.share, whole))
-	c.wholeAt = now
-	if c.isWhole() || c.isSpared() {
+	c.step(now, 2*c.share)
+	if c.isSpared() {
 		c.place = placeIn
 	}
 }

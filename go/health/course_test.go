@@ -197,6 +197,50 @@ func TestAfterItsFirstMinuteAShareDoublesOnlyOnEvidence(t *testing.T) {
 	}
 }
 
+func TestALongSoundTimeIsForgivenHoweverTheShareFalls(t *testing.T) {
+	const day = 86_400_000
+	fallen, settings := leftAt0()
+	fallen.comeBack(at(1_000))
+	for _, now := range []uint64{2_000, 3_000, 4_000} {
+		fallen.climb(at(now))
+	}
+	expectShare(t, fallen, whole)
+	for !fallen.fall(at(day), bySlowness, 1, 2) {
+	}
+	limited := *fallen
+	limited.keepLimited(at(day), bySlowness)
+	for _, c := range []*course{fallen, &limited} {
+		c.leave(at(day), bySlowness, settings)
+		if !c.wantsTrial(at(day+1_000), false) {
+			t.Errorf("the back-off is not 1 s again")
+		}
+		c.comeBack(at(day + 1_000))
+		c.leave(at(day+2_000), bySlowness, settings)
+		if c.wantsTrial(at(day+3_999), false) || !c.wantsTrial(at(day+4_000), false) {
+			t.Errorf("it is forgiven more than once")
+		}
+	}
+}
+
+func TestAShareThatRisesToTheWholeEndsSparing(t *testing.T) {
+	c, settings := leftAt0()
+	c.keepLimited(at(0), byErrors)
+	for !c.isWhole() {
+		if !c.isSpared() {
+			t.Fatalf("not spared at %d", c.share)
+		}
+		c.rise(at(1_000))
+	}
+	if c.isSpared() {
+		t.Errorf("it is still spared")
+	}
+	c.rise(at(40_000))
+	c.leave(at(40_000), byErrors, settings)
+	if !c.wantsTrial(at(41_000), false) {
+		t.Errorf("a replica that was sound for 39 s does not begin at 1 s again")
+	}
+}
+
 func TestAnAnswerWakesOnlyAReplicaThatWasSilent(t *testing.T) {
 	c, settings := leftAt0()
 	if c.wake(at(10)) {

@@ -81,8 +81,10 @@ pub(super) struct Course {
     is_void: bool,
     next_trial_at: Instant,
     back_off_ns: u64,
-    /// When it last had its whole share.
+    /// Since when it has its whole share.
     whole_at: Instant,
+    /// For how long it had its whole share before it lost it. 0 once it is ejected.
+    whole_ns: u64,
 }
 
 impl Course {
@@ -103,6 +105,7 @@ impl Course {
             next_trial_at: now,
             back_off_ns: 0,
             whole_at: now,
+            whole_ns: 0,
         }
     }
 
@@ -134,31 +137,28 @@ impl Course {
     pub(super) fn leave(&mut self, now: Instant, why: Why, settings: &HealthSettings) {
         let shortest_ns = span_ns(settings.back_off);
         let longest_ns = longest_ns(settings);
-        let sound_ns = if self.is_whole() {
-            now.ns_since(self.whole_at)
-        } else {
-            0
-        };
-        if self.back_off_ns == 0 || sound_ns > longest_ns.saturating_mul(FORGIVEN_AFTER) {
+        let woken_share = (self.share / 2).clamp(RETURN_SHARE, WHOLE / 2);
+        self.step(now, 0);
+        if self.back_off_ns == 0 || self.whole_ns > longest_ns.saturating_mul(FORGIVEN_AFTER) {
             self.back_off_ns = shortest_ns;
         } else {
             self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
         }
         *self = Self {
-            woken_share: (self.share / 2).clamp(RETURN_SHARE, WHOLE / 2),
-            share: 0,
+            woken_share,
             why,
             place: Place::Out,
             passed: 0,
             is_tried: false,
             is_void: false,
             next_trial_at: now.plus_ns(self.back_off_ns),
+            whole_ns: 0,
             ..*self
         };
     }
 
     /// Keeps a replica in with a small share: it should be out, but too many are.
-    pub(super) const fn keep_limited(&mut self, now: Instant, why: Why) {
+    pub(super) fn keep_limited(&mut self, now: Instant, why: Why) {
         self.why = why;
         self.place = Place::Spared;
         self.step(now, SPARED_SHARE);
@@ -166,13 +166,19 @@ impl Course {
 
     /// Puts the replica back into the choice with a small share: its trials passed, or the other
     /// replicas are no better.
-    pub(super) const fn come_back(&mut self, now: Instant) {
+    pub(super) fn come_back(&mut self, now: Instant) {
         self.place = Place::Returning;
         self.step(now, RETURN_SHARE);
     }
 
-    /// Sets the share. What allows it to double has to be shown from now on.
-    const fn step(&mut self, now: Instant, share: u32) {
+    /// Sets the share, at most to the whole. What allows it to double has to be shown from now on.
+    fn step(&mut self, now: Instant, share: u32) {
+        let share = share.min(WHOLE);
+        match (self.is_whole(), share == WHOLE) {
+            (true, false) => self.whole_ns = now.ns_since(self.whole_at),
+            (false, true) => (self.place, self.whole_at) = (Place::In, now),
+            _ => {}
+        }
         self.share = share;
         self.good = 0;
         self.unbroken_since = now;
@@ -196,15 +202,12 @@ impl Course {
         if self.is_out() {
             self.place = Place::In;
         }
-        self.step(now, self.share.saturating_add(RISE).min(WHOLE));
+        self.step(now, self.share.saturating_add(RISE));
     }
 
     /// Lowers the share: the replica costs `cost`, the others cost `reference`, which is less.
     /// Returns `true` if no share is left.
     pub(super) fn fall(&mut self, now: Instant, why: Why, reference_ns: u64, cost_ns: u64) -> bool {
-        if self.is_whole() {
-            self.place = Place::In;
-        }
         self.why = why;
         let fallen = u128::from(self.share) * u128::from(reference_ns) / u128::from(cost_ns.max(1));
         let fallen = u32::try_from(fallen).unwrap_or(WHOLE);
@@ -230,9 +233,8 @@ impl Course {
             || now.ns_since(self.unbroken_since) >= STEP_NS
             || now.ns_since(self.stepped_at) >= RETURN_NS_MAX;
         if !self.is_whole() && is_shown {
-            self.step(now, self.share.saturating_mul(2).min(WHOLE));
-            self.whole_at = now;
-            if self.is_whole() || self.is_spared() {
+            self.step(now, self.share.saturating_mul(2));
+            if self.is_spared() {
                 self.place = Place::In;
             }
         }

@@ -205,3 +205,39 @@ fn after_its_first_minute_a_share_doubles_only_on_evidence() {
         assert_eq!(course.share(), WHOLE / 4, "once a minute");
     }
 }
+
+#[test]
+fn a_long_sound_time_is_forgiven_however_the_share_falls() {
+    const DAY_MS: u64 = 86_400_000;
+    let (mut course, settings) = out();
+    course.come_back(at(1_000));
+    for now in [2_000, 3_000, 4_000] {
+        course.climb(at(now));
+    }
+    assert!(course.is_whole());
+    while !course.fall(at(DAY_MS), Why::Slowness, 1, 2) {}
+    let mut limited = course;
+    limited.keep_limited(at(DAY_MS), Why::Slowness);
+    for mut course in [course, limited] {
+        course.leave(at(DAY_MS), Why::Slowness, &settings);
+        assert!(course.wants_trial(at(DAY_MS + 1_000), false), "1 s again");
+        course.come_back(at(DAY_MS + 1_000));
+        course.leave(at(DAY_MS + 2_000), Why::Slowness, &settings);
+        let is_due = |ms| course.wants_trial(at(DAY_MS + 2_000 + ms), false);
+        assert!(!is_due(1_999) && is_due(2_000), "forgiven once");
+    }
+}
+
+#[test]
+fn a_share_that_rises_to_the_whole_ends_sparing() {
+    let (mut course, settings) = out();
+    course.keep_limited(at(0), Why::Errors);
+    while !course.is_whole() {
+        assert!(course.is_spared());
+        course.rise(at(1_000));
+    }
+    assert!(!course.is_spared());
+    course.rise(at(40_000));
+    course.leave(at(40_000), Why::Errors, &settings);
+    assert!(course.wants_trial(at(41_000), false), "sound for 39 s");
+}
