@@ -114,6 +114,7 @@ type capacityReading struct {
 	// Where the next span begins: when the reading was taken, or the end of the idle time after it.
 	at        policy.Instant
 	takenAt   policy.Instant
+	rif       uint32
 	rifTimeNS uint64
 	endedNS   uint64
 	busyNS    uint64
@@ -131,9 +132,9 @@ func (e *CapacityEstimator) Read(now policy.Instant, tracker *Tracker, finished 
 		return
 	}
 	reading := capacityReading{
-		at: now, takenAt: now, rifTimeNS: tracker.RIFTime(now), endedNS: tracker.endedNS.Load(),
-		busyNS: tracker.BusyTime(now), finished: finished, recorded: tracker.samples.recorded(),
-		cpu: cpu,
+		at: now, takenAt: now, rif: tracker.RIF(), rifTimeNS: tracker.RIFTime(now),
+		endedNS: tracker.endedNS.Load(), busyNS: tracker.BusyTime(now), finished: finished,
+		recorded: tracker.samples.recorded(), cpu: cpu,
 	}
 	before, isFirst := e.last, !e.hasRead
 	e.last, e.hasRead = reading, true
@@ -141,8 +142,7 @@ func (e *CapacityEstimator) Read(now policy.Instant, tracker *Tracker, finished 
 		return
 	}
 	e.ended = ints.Add(e.ended, reading.recorded-before.recorded)
-	rifMost := ints.Add(uint64(tracker.RIF()), ints.Sub(finished, before.finished))
-	span := reading.spanSince(&before, rifMost)
+	span := reading.spanSince(&before)
 	e.longRunning.read(&span, reading.endedNS-before.endedNS)
 	span.rifTimeNS = e.longRunning.othersTime(&span)
 	e.readCPU(span, &before, &reading)
@@ -174,12 +174,14 @@ func (e *CapacityEstimator) readCPU(span contentionSpan, before, reading *capaci
 	}
 }
 
-// spanSince returns what was measured since an earlier reading, with at most rifMost in flight.
-func (r *capacityReading) spanSince(before *capacityReading, rifMost uint64) contentionSpan {
+// spanSince returns what was measured since an earlier reading.
+func (r *capacityReading) spanSince(before *capacityReading) contentionSpan {
 	span := contentionSpan{ns: nsSince(r.takenAt, before.at), passedNS: nsSince(r.takenAt, before.takenAt)}
 	span.busyNS = min(r.busyNS-before.busyNS, span.ns)
 	// If a query comes or goes at the very moment of a reading, the time in flight may be off by all
-	// that the clock shows, and in the next reading by as much the other way.
+	// that the clock shows, and in the next reading by as much the other way. The bound leaves out
+	// only queries that came and were cancelled between the two readings.
+	rifMost := ints.Add(uint64(max(r.rif, before.rif)), ints.Sub(r.finished, before.finished))
 	span.rifTimeNS = min(r.rifTimeNS-before.rifTimeNS, ints.Mul(rifMost, span.passedNS))
 	earlier, threads := before.cpu.Value.Threads, r.cpu.Value.Threads
 	if earlier.Known && threads.Known {

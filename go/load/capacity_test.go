@@ -253,16 +253,24 @@ func TestTornBusyTimeCountsAsTheWholeSpan(t *testing.T) {
 	reading := func(at policy.Instant, rifTimeNS, busyNS, usedNS uint64) *capacityReading {
 		threads := ThreadTotals{Used: time.Duration(usedNS), Waited: time.Duration(usedNS)}
 		return &capacityReading{
-			at: at, takenAt: at, rifTimeNS: rifTimeNS, busyNS: busyNS,
+			at: at, takenAt: at, rif: 10, rifTimeNS: rifTimeNS, busyNS: busyNS,
 			cpu: policy.Some(CPUTotals{Threads: policy.Some(threads)}),
 		}
 	}
 	var e CapacityEstimator
 	// A query that begins at the moment of a reading may make busy time step back.
 	before, after := reading(0, 0, 5, 0), reading(policy.Instant(50*msNS), 500*msNS, 4, msNS)
-	e.readCPU(after.spanSince(before, 10), before, after)
+	e.readCPU(after.spanSince(before), before, after)
 	if e.contention.capacity != policy.Some[uint64](5*oneRIF) {
 		t.Errorf("%+v", e.contention)
+	}
+}
+
+func TestCancelledQueriesCountUpToTheirEnd(t *testing.T) {
+	before := &capacityReading{rif: 10}
+	after := &capacityReading{at: policy.Instant(msNS), takenAt: policy.Instant(msNS), rifTimeNS: 9 * msNS}
+	if span := after.spanSince(before); span.rifTimeNS != 9*msNS {
+		t.Errorf("%+v", span)
 	}
 }
 

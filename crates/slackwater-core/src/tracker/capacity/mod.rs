@@ -32,7 +32,7 @@ mod tests;
 
 use super::LoadTracker;
 use crate::fixed::{mul_div, towards};
-use crate::report::LoadReport;
+use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use contention::{Contention, Span};
 use core::sync::atomic::Ordering::Relaxed;
@@ -115,6 +115,7 @@ struct Reading {
     /// it.
     at: Instant,
     taken_at: Instant,
+    rif: Rif,
     rif_time_ns: u64,
     ended_ns: u64,
     busy_ns: u64,
@@ -125,14 +126,17 @@ struct Reading {
 }
 
 impl Reading {
-    /// What was measured since an earlier reading, with at most `rif_most` in flight.
-    fn span_since(&self, before: &Self, rif_most: u64) -> Span {
+    /// What was measured since an earlier reading.
+    fn span_since(&self, before: &Self) -> Span {
         let threads = |it: &Self| it.cpu.and_then(|cpu| cpu.threads);
         let (earlier, threads) = threads(before).zip(threads(self)).unwrap_or_default();
         let ns = self.taken_at.ns_since(before.at);
         let passed_ns = self.taken_at.ns_since(before.taken_at);
         // If a query comes or goes at the very moment of a reading, the time in flight may be off
-        // by all that the clock shows, and in the next reading by as much the other way.
+        // by all that the clock shows, and in the next reading by as much the other way. The bound
+        // leaves out only queries that came and were cancelled between the two readings.
+        let finished = self.finished.saturating_sub(before.finished);
+        let rif_most = u64::from(self.rif.max(before.rif).count()).saturating_add(finished);
         let rif_time_ns = self.rif_time_ns.wrapping_sub(before.rif_time_ns);
         Span {
             ns,
@@ -162,6 +166,7 @@ impl CapacityEstimator {
         let reading = Reading {
             at: now,
             taken_at: now,
+            rif: tracker.rif(),
             rif_time_ns: tracker.rif_time_ns(now),
             ended_ns: tracker.ended_ns.load(Relaxed),
             busy_ns: tracker.busy_ns(now),
@@ -174,9 +179,7 @@ impl CapacityEstimator {
         };
         let ended = reading.recorded.wrapping_sub(before.recorded);
         self.ended = self.ended.saturating_add(ended as u64);
-        let rif_most = u64::from(tracker.rif().count())
-            .saturating_add(finished.saturating_sub(before.finished));
-        let all = reading.span_since(&before, rif_most);
+        let all = reading.span_since(&before);
         let ended_ns = reading.ended_ns.wrapping_sub(before.ended_ns);
         self.long_running.read(&all, ended_ns);
         let span = Span {

@@ -311,6 +311,7 @@ fn torn_busy_time_counts_as_the_whole_span() {
     let reading = |at_ns, rif_time_ns, busy_ns, used_ns| Reading {
         at: Instant::from_nanos(at_ns),
         taken_at: Instant::from_nanos(at_ns),
+        rif: crate::Rif::new(10),
         rif_time_ns,
         ended_ns: 0,
         busy_ns,
@@ -327,8 +328,24 @@ fn torn_busy_time_counts_as_the_whole_span() {
     let mut estimator = CapacityEstimator::default();
     // A query that begins at the moment of a reading may make busy time step back.
     let (before, after) = (reading(0, 0, 5, 0), reading(50 * MS, 500 * MS, 4, MS));
-    estimator.read_cpu(after.span_since(&before, 10), &before, &after);
+    estimator.read_cpu(after.span_since(&before), &before, &after);
     assert_eq!(estimator.contention.capacity(), Some(5 * ONE_RIF));
+}
+
+#[test]
+fn cancelled_queries_count_up_to_their_end() {
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, SECOND);
+    replica.carry(12, 10 * SECOND);
+    for _ in 0..20 {
+        replica.capacity_is(4_000);
+        replica.carry(12, 49 * MS);
+        for (_, arrival) in core::mem::take(&mut replica.in_flight) {
+            replica
+                .tracker
+                .finish(replica.now(), arrival, End::Cancelled);
+        }
+        replica.carry(0, 100 * MS);
+    }
 }
 
 #[test]
