@@ -175,7 +175,7 @@ fn streams_do_not_stop_a_later_measurement() {
     while limits.len() < 4 {
         assert!(now < at(5_000), "{limits:?}: no measurement ends");
         let query = starts(&mut admission, now, 1);
-        now = now + ms(14);
+        now += ms(14);
         admission.finish(now, query, End::Success);
         let limit = admission.view(now).limit;
         if limits.last() != Some(&limit) {

@@ -160,7 +160,7 @@ impl Replica {
 
 #[test]
 fn capacity_is_unknown_before_first_query() {
-    let mut report = LoadReport::new(crate::Rif::ZERO, None);
+    let mut report = LoadReport::new(Rif::ZERO, None);
     CapacityEstimator::default().fill(&mut report);
     assert_eq!((report.capacity_millirif, report.cost), (None, None));
     let mut idle = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
@@ -276,7 +276,7 @@ fn with_a_quota(
         }
         untold += tick_time * (wanting - u32::from(is_running));
     }
-    let mut report = LoadReport::new(crate::Rif::ZERO, None);
+    let mut report = LoadReport::new(Rif::ZERO, None);
     estimator.fill(&mut report);
     (
         report.capacity_millirif.expect("known"),

@@ -117,7 +117,7 @@ fn capacity_is_from_a_hundredth_to_a_million() {
             waited_ns,
         };
         estimator.contention.read(span, 0);
-        let mut report = LoadReport::new(crate::Rif::ZERO, None);
+        let mut report = LoadReport::new(Rif::ZERO, None);
         estimator.fill(&mut report);
         report.capacity_millirif.expect("known")
     };
@@ -177,7 +177,7 @@ fn capacity_below_one_counts_by_the_time_of_a_query_alone() {
 fn latency_stands_for_the_cost_until_cpu_time_is_known() {
     let mut estimator = CapacityEstimator::default();
     let cost = |estimator: &CapacityEstimator| {
-        let mut report = LoadReport::new(crate::Rif::ZERO, None);
+        let mut report = LoadReport::new(Rif::ZERO, None);
         estimator.fill(&mut report);
         report.cost
     };
@@ -311,7 +311,7 @@ fn torn_busy_time_counts_as_the_whole_span() {
     let reading = |at_ns, rif_time_ns, busy_ns, used_ns| Reading {
         at: Instant::from_nanos(at_ns),
         taken_at: Instant::from_nanos(at_ns),
-        rif: crate::Rif::new(10),
+        rif: Rif::new(10),
         rif_time_ns,
         ended_ns: 0,
         busy_ns,
