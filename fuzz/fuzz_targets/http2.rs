@@ -168,7 +168,7 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
         stream_window: 65_535,
         connection_window: 1 << 17,
         is_secure: false,
-            head: HeadLimits {
+        head: HeadLimits {
             bytes_max: 1024,
             fields_max: 16,
         },

@@ -106,6 +106,7 @@ fn connection(role: Role) -> Connection {
         streams_max: 100,
         stream_window: 64 << 10,
         connection_window: 1 << 20,
+        is_secure: false,
         head: http2::HeadLimits {
             bytes_max: 8 << 10,
             fields_max: 100,

@@ -77,6 +77,9 @@ fn catch(kind: SignalKind) -> Result<Signal, Fault> {
 
 /// Raises the limit of open files as far as allowed, and logs a warning if `connections_max` needs
 /// more.
+/// How long the end of the process waits for work that blocks a thread.
+const BLOCKED_MAX: Duration = Duration::from_secs(1);
+
 fn allow_connections(connections_max: u32) {
     let limit = descriptors::raise_limit();
     if let Some(remark) = descriptors::remark(limit, connections_max) {
@@ -108,5 +111,8 @@ pub(crate) fn run_configured(
         .enable_all()
         .build()
         .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
-    runtime.block_on(work)
+    let ended = runtime.block_on(work);
+    // A file system or a resolver that hangs is not waited for.
+    runtime.shutdown_timeout(BLOCKED_MAX);
+    ended
 }

@@ -49,6 +49,13 @@ struct Socket {
     received: u64,
     /// A process still holds the socket.
     is_held: bool,
+    /// Neither side has ended.
+    is_established: bool,
+}
+
+/// Whether a connection is open, as its side at `from` sees it.
+pub(crate) fn is_open(from: SocketAddr, to: SocketAddr) -> bool {
+    Socket::of(from, to).is_some_and(|socket| socket.is_established)
 }
 
 impl Socket {
@@ -64,7 +71,7 @@ impl Socket {
         let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
         sockets.lines().find_map(|line| {
             let cells: Vec<_> = line.split_whitespace().collect();
-            let [_, local, remote, _, queues, _, _, _, _, inode, ..] = *cells else {
+            let [_, local, remote, state, queues, _, _, _, _, inode, ..] = *cells else {
                 return None;
             };
             let (sending, received) = queues.split_once(':')?;
@@ -73,6 +80,7 @@ impl Socket {
                 sending: bytes(sending)?,
                 received: bytes(received)?,
                 is_held: inode != "0",
+                is_established: state == "01",
             })
         })
     }

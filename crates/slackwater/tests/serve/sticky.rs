@@ -5,7 +5,7 @@ use crate::proxy::{Proxy, until};
 use crate::replicas::{self, Replica};
 use crate::room::in_flight;
 use core::net::SocketAddr;
-use http::Response;
+use http::{Request, Response};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -83,24 +83,47 @@ async fn cookie_selects_its_replica_and_is_replaced_after_it_leaves() {
 #[tokio::test]
 async fn session_stays_at_a_replica_that_is_full() {
     let go_on = Arc::new(Notify::new());
-    let (one, two) = (
+    let http1 = [
         Replica::slow(&go_on, "one").await,
         Replica::slow(&go_on, "two").await,
-    );
-    let toml = "[replica]\nconnections_max = 1\n[sticky]\nby = \"cookie\"";
-    let proxy = Proxy::start(&[one.address, two.address], toml);
-    let first = ask(&proxy, "").await;
-    let (pair, _) = first.field("set-cookie").unwrap().split_once("; ").unwrap();
-    let cookie = format!("cookie: {pair}\r\n");
-    let mut holds = Client::connect(proxy.address).await;
-    let slow = format!("GET /slow HTTP/1.1\r\nhost: x\r\n{cookie}\r\n");
-    holds.send(&slow).await;
-    in_flight(&proxy, 1).await;
-    let elsewhere = ask(&proxy, &cookie).await;
-    assert_ne!(elsewhere.text(), first.text());
-    assert_eq!(elsewhere.field("set-cookie"), None);
-    go_on.notify_one();
-    assert_eq!(holds.answer().await.text(), first.text());
+    ];
+    let mut http2 = Vec::new();
+    for name in ["one", "two"] {
+        let go_on = Arc::clone(&go_on);
+        let answers = move |request: Request<_>| {
+            let go_on = Arc::clone(&go_on);
+            async move {
+                if request.uri().path() == "/slow" {
+                    go_on.notified().await;
+                }
+                Response::new(full(name))
+            }
+        };
+        http2.push(replicas::http2(answers).await);
+    }
+    let over_http2 =
+        "protocol = \"h2c\"\n[limits]\nstreams_max = 1\n[timeouts]\nconnect = \"50ms\"";
+    for (fleet, more) in [
+        (&http1.each_ref().map(|it| it.address)[..], ""),
+        (&http2, over_http2),
+    ] {
+        let toml = format!(
+            "[sticky]\nby = \"cookie\"\n[replica]\nconnections_max = 1\n{more}"
+        );
+        let proxy = Proxy::start(fleet, &toml);
+        let first = ask(&proxy, "").await;
+        let (pair, _) = first.field("set-cookie").unwrap().split_once("; ").unwrap();
+        let cookie = format!("cookie: {pair}\r\n");
+        let mut holds = Client::connect(proxy.address).await;
+        let slow = format!("GET /slow HTTP/1.1\r\nhost: x\r\n{cookie}\r\n");
+        holds.send(&slow).await;
+        in_flight(&proxy, 1).await;
+        let elsewhere = ask(&proxy, &cookie).await;
+        assert_ne!(elsewhere.text(), first.text());
+        assert_eq!(elsewhere.field("set-cookie"), None, "{more}");
+        go_on.notify_one();
+        assert_eq!(holds.answer().await.text(), first.text());
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Shutdown despite obstacles: a successor that does not come up, a log that accepts no lines, an
 //! HTTP/2 client that does not answer.
 
-use crate::clients::{Client, get};
-use crate::frames::{self, GOAWAY, HEADERS, Reader};
+use crate::clients::{Client, get, is_open};
+use crate::frames::{self, DATA, GOAWAY, HEADERS, Reader, SETTINGS, WINDOW_UPDATE};
 use crate::proxy::{PATIENCE, Proxy, unconfigured, until};
 use crate::replicas::Replica;
 use core::net::SocketAddr;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -178,6 +178,64 @@ async fn http2_client_finishes_its_requests_and_starts_none_at_shutdown() {
     client.say(&frames::get(3, "/late")).await;
     go_on.notify_one();
     assert_eq!(client.next().await, Some((HEADERS, 1)));
+    assert_eq!(client.next().await, None);
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+/// Data that arrives at a socket that is closed already resets it, and the unread rest is lost.
+#[tokio::test]
+async fn http2_client_reads_its_response_though_the_connection_has_ended() {
+    const BODY: usize = 256 << 10;
+    let replica = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        connection.answer(&"x".repeat(BODY)).await;
+    })
+    .await;
+    let mut proxy = Proxy::start(&[replica.address], LONG_DRAIN);
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    let stream = socket.connect(proxy.address).await.unwrap();
+    let own = stream.local_addr().unwrap();
+    let (read, mut writer) = stream.into_split();
+    let mut reader = Reader::new(read);
+    let window = 1_u32 << 20;
+    let wide = frames::frame(WINDOW_UPDATE, 0, 0, &window.to_be_bytes());
+    let initial = [&[0, 4][..], &window.to_be_bytes()].concat();
+    let settings = frames::frame(SETTINGS, 0, 0, &initial);
+    let asks = [frames::preface(), settings, wide, frames::get(1, "/")].concat();
+    writer.write_all(&asks).await.unwrap();
+    until("the response is sent", async || {
+        (proxy.sum("/requests/responses_2xx").await == 1).then_some(())
+    })
+    .await;
+    proxy.settled().await;
+    proxy.signal("TERM");
+    until("the connection has ended", async || {
+        (!is_open(proxy.address, own)).then_some(())
+    })
+    .await;
+    let update = frames::frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes());
+    writer.write_all(&update).await.unwrap();
+    let mut length = 0;
+    while let Some((kind, _, payload)) = reader.frame().await {
+        length += if kind == DATA { payload.len() } else { 0 };
+    }
+    assert_eq!(length, BODY);
+    drop((reader, writer));
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn idle_clients_are_closed_in_order_however_short_the_drain_is() {
+    let replica = Replica::echo("r").await;
+    let short = "[timeouts]\ndrain = \"100ms\"\ndrain_idle = \"100ms\"";
+    let mut proxy = Proxy::start(&[replica.address], short);
+    let mut client = Mute::connect(&proxy).await;
+    client.say(&frames::get(1, "/a")).await;
+    assert_eq!(client.next().await, Some((HEADERS, 1)));
+    proxy.signal("TERM");
+    assert_eq!(client.next().await, Some(FIRST_GOAWAY));
+    assert_eq!(client.next().await, Some((GOAWAY, 1)));
     assert_eq!(client.next().await, None);
     assert_eq!(proxy.ended().await.code(), Some(0));
 }

@@ -164,7 +164,7 @@ async fn replicas_over_http2_cannot_change_the_protocol() {
     assert_eq!(ask("other").await.status, 200);
 }
 
-const TAIL: [u8; 64 << 10] = [7; 64 << 10];
+const TAIL: [u8; 24 << 10] = [7; 24 << 10];
 const ASKS: &[u8] =
     b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
 const SWITCHES: &[u8] = b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";

@@ -7,7 +7,7 @@ use super::Phase;
 use super::Requests;
 use super::date;
 use super::runners::Runners;
-use super::tunnel::relay;
+use super::tunnel::{end_replica_side, relay};
 use crate::forward::answer::refuse;
 use crate::forward::counts::ClientEnd;
 use crate::forward::head::Origin;
@@ -327,7 +327,11 @@ async fn respond<W: Watch>(
     // requests.
     if is_tunnel {
         let (end, is_relayed) = relay(inbound, out, response.body_mut()).await;
-        response.into_body().end_tunnel(end);
+        if let Some(replica) = response.into_body().end_tunnel(end)
+            && is_relayed
+        {
+            tokio::task::spawn_local(end_replica_side(replica));
+        }
         inbound.session.ended_by(ClientEnd::Tunnel);
         return if is_relayed {
             After::Linger

@@ -113,19 +113,25 @@ pub(crate) async fn serve<H: Handler>(
         // The proxy ended the connection, and the reason is recorded already.
         None => (),
     }
-    // After a protocol error, the connection drains so that the client receives the error. If the
-    // client left, nothing is sent.
-    let was_told = matches!(connection.borrow().ended(), Some(Ended::ByUs(_)));
-    if served.is_some() && was_told {
-        let deadline = clients.deadlines.add();
-        deadline.arm(clients.deadlines.ticks(LINGER));
-        let draining = poll_fn(|cx| {
-            if deadline.poll_passed(cx).is_ready() {
-                return Poll::Ready(());
+    // Unless the client has left, it may still read the last output, and send: an immediate close
+    // would reset the connection, and what it has not read would be lost.
+    let is_ours = matches!(connection.borrow().ended(), None | Some(Ended::ByUs(_)));
+    if served.is_some() && is_ours {
+        let (deadline, linger) = (clients.deadlines.add(), clients.deadlines.ticks(LINGER));
+        deadline.arm(linger);
+        let lingering = poll_fn(|cx| {
+            while let Poll::Ready(has_sent) = wire.poll_discard(cx) {
+                if !has_sent {
+                    return Poll::Ready(());
+                }
+                // A client that reads slowly sends updates of its windows. The drain has a timeout.
+                if session.phase() >= Phase::Draining {
+                    deadline.arm(linger);
+                }
             }
-            wire.poll_drain(cx)
+            deadline.poll_passed(cx)
         });
-        session.carry(pin!(draining), |_| ()).await;
+        session.carry(pin!(lingering), |_| ()).await;
     }
 }
 

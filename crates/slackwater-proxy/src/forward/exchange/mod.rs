@@ -28,6 +28,7 @@ use core::time::Duration;
 use http::{HeaderValue, StatusCode};
 use http_body::Body;
 use repeat::{Ending, FailedSend};
+use rustix::io::Errno;
 use slackwater_config::ReplicaAddress;
 use slackwater_config::ReplicaProtocol;
 use slackwater_core::overload::Shed;
@@ -37,6 +38,9 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
+
+/// Timers are rounded to milliseconds.
+const WAIT_ROUNDING: Duration = Duration::from_millis(2);
 
 /// A replica as a worker sees it: an address and connections to it.
 #[derive(Debug)]
@@ -214,6 +218,7 @@ impl Replica {
             Err(no_stream) => {
                 return Err(Failure {
                     cause: match no_stream {
+                        NoStream::Unreachable(error) if is_own_lack(&error) => Cause::Full,
                         NoStream::Unreachable(error) => Cause::NoConnection(error),
                         NoStream::Full => Cause::Full,
                     },
@@ -331,7 +336,9 @@ impl Replica {
                 let Some(ends) = ends else {
                     return opening.await.map(Held::Http2);
                 };
-                let Ok(opened) = tokio::time::timeout_at(ends, &mut opening).await else {
+                // A wait for a stream ends first, by itself.
+                let cut = tokio::time::timeout_at(ends + WAIT_ROUNDING, &mut opening);
+                let Ok(opened) = cut.await else {
                     // Later requests may use the connection.
                     tokio::task::spawn_local(opening);
                     return Err(NoStream::Unreachable(io::ErrorKind::TimedOut.into()));
@@ -504,8 +511,36 @@ impl Replica {
     }
 }
 
+/// Whether no connection could be opened because this process or machine lacks what it needs, which
+/// is no evidence about the replica.
+fn is_own_lack(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    error.is_some_and(|error| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&error)
+    })
+}
+
 /// Whether the replica switches to the protocol that the client requested.
 fn is_what_was_asked(asked: Option<&HeaderValue>, changed: Option<&HeaderValue>) -> bool {
     matches!((asked, changed), (Some(asked), Some(changed))
         if asked.as_bytes().eq_ignore_ascii_case(changed.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lack_of_descriptors_is_no_evidence_against_a_replica() {
+        for (errno, is_own) in [
+            (Errno::MFILE, true),
+            (Errno::NFILE, true),
+            (Errno::CONNREFUSED, false),
+            // IPv6 without an address of this machine.
+            (Errno::ADDRNOTAVAIL, false),
+        ] {
+            assert_eq!(is_own_lack(&io::Error::from(errno)), is_own, "{errno}");
+        }
+        assert!(!is_own_lack(&io::ErrorKind::TimedOut.into()));
+    }
 }

@@ -33,6 +33,8 @@ pub enum End {
     Broken,
     /// The replica sent nothing for too long.
     Stalled,
+    /// The response took longer than its route allows, though the replica did not stall.
+    TooLong,
     /// Both sides of a tunnel were silent for too long.
     TunnelIdle,
 }
@@ -239,9 +241,13 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// Settles a tunnel that has ended.
-    pub(crate) fn end_tunnel(mut self, end: End) {
+    /// Settles a tunnel that has ended, and returns the connection to its replica.
+    pub(crate) fn end_tunnel(mut self, end: End) -> Option<Box<Connection>> {
         self.settle(end);
+        match core::mem::replace(&mut self.source, ResponseSource::Own(None)) {
+            ResponseSource::Http1(download, _) => Some(download.connection),
+            _ => None,
+        }
     }
 
     /// Whether the body waits for its replica, with a timeout.
@@ -265,7 +271,7 @@ impl<W: Watch> ResponseBody<W> {
                 // If the connection is reusable, its pool replaces this reason.
                 End::Complete => ReplicaEnd::Answered,
                 End::Broken => ReplicaEnd::Failed,
-                End::Stalled | End::TunnelIdle => ReplicaEnd::Late,
+                End::Stalled | End::TooLong | End::TunnelIdle => ReplicaEnd::Late,
             };
         }
         if end == End::Complete
@@ -327,12 +333,11 @@ impl<W: Watch> Body for ResponseBody<W> {
         // The limit holds even if the replica keeps sending.
         let is_over = this.open.as_ref().and_then(Open::left) == Some(0);
         if is_over {
-            if this.awaits_replica() {
-                this.settle(End::Stalled);
+            this.settle(if this.awaits_replica() {
+                End::Stalled
             } else {
-                // The client took it too slowly, which is no evidence against the replica.
-                this.open = None;
-            }
+                End::TooLong
+            });
             let error = io::Error::new(io::ErrorKind::TimedOut, "the response took too long");
             return Poll::Ready(Some(Err(error)));
         }
@@ -385,6 +390,41 @@ impl<W: Watch> Drop for ResponseBody<W> {
     fn drop(&mut self) {
         if self.open.is_some() && self.is_end_stream() {
             self.settle(End::Complete);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::time::Deadlines;
+    use core::cell::Cell;
+    use core::task::Waker;
+    use std::rc::Rc;
+
+    /// Records the end.
+    struct Ends(Rc<Cell<Option<End>>>);
+
+    impl Watch for Ends {
+        fn finish(self, end: End) {
+            self.0.set(Some(end));
+        }
+    }
+
+    #[test]
+    fn response_beyond_its_time_is_only_a_stall_if_the_replica_is_waited_for() {
+        for (waiting, expected) in [(false, End::TooLong), (true, End::Stalled)] {
+            let deadlines = Deadlines::new(Duration::from_secs(1));
+            let ended = Rc::default();
+            let watch = Ends(Rc::clone(&ended));
+            let text = ResponseSource::Own(Some(Bytes::from_static(b"more")));
+            let mut body = ResponseBody::forwarded(text, deadlines.add(), 1, watch);
+            let open = body.open.as_mut().expect("not ended");
+            (open.ends_at, open.waiting) = (Some(0), waiting);
+            let mut cx = Context::from_waker(Waker::noop());
+            let polled = Pin::new(&mut body).poll_frame(&mut cx);
+            assert!(matches!(polled, Poll::Ready(Some(Err(_)))));
+            assert_eq!(ended.get(), Some(expected));
         }
     }
 }

@@ -154,8 +154,10 @@ impl Session {
         } else {
             "not allowed from that address".to_owned()
         };
-        origin.rules.proxy_headers_refused.add_one();
         self.refused_by(ClientEnd::ProxyHeader);
+        if self.end.get() == Some(ClientEnd::ProxyHeader) {
+            origin.rules.proxy_headers_refused.add_one();
+        }
         tracing::debug!(from = %origin.peer, why = refused, "connection closed: no valid PROXY header");
         false
     }

@@ -180,14 +180,10 @@ impl<N: Notes> Wire<N> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads and discards further input, so that the other side can read the last output. Ready
-    /// when the other side has ended, too.
-    pub(crate) fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            match ready!(buffers::poll_read(&mut self.stream, cx)) {
-                Ok(octets) if !octets.is_empty() => (),
-                _ => return Poll::Ready(()),
-            }
-        }
+    /// Reads and discards further input, so that the other side can read the last output. Returns
+    /// `false` when the other side has ended, too.
+    pub(crate) fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let read = buffers::poll_read(&mut self.stream, cx);
+        read.map(|read| read.is_ok_and(|octets| !octets.is_empty()))
     }
 }

@@ -20,6 +20,10 @@ use tokio_rustls::TlsStream;
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How long data may be unacknowledged; keepalive does not ask meanwhile.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_mins(1);
+
 /// A connection to a client or to a replica.
 #[derive(Debug)]
 pub(crate) enum Stream {
@@ -46,8 +50,8 @@ impl Stream {
         let _ = SockRef::from(tcp).set_linger((!in_order).then_some(Duration::ZERO));
     }
 
-    /// Lets the system end the connection when the peer's machine is gone. This takes a minute of
-    /// silence, and nothing in flight.
+    /// Lets the system end the connection when the peer's machine is gone: after a minute in which
+    /// nothing is acknowledged, or of silence.
     pub(crate) fn detect_loss(&self) {
         let tcp = match self {
             Self::Tcp(stream) => stream,
@@ -58,8 +62,11 @@ impl Stream {
             .with_time(KEEPALIVE)
             .with_interval(KEEPALIVE_INTERVAL)
             .with_retries(3);
-        // This fails only if the connection is lost.
-        let _ = SockRef::from(tcp).set_tcp_keepalive(&keepalive);
+        // These fail only if the connection is lost.
+        let socket = SockRef::from(tcp);
+        let _ = socket.set_tcp_keepalive(&keepalive);
+        #[cfg(target_os = "linux")]
+        let _ = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX));
     }
 
     /// Whether the runtime has an event for reading from the socket. Makes no system call. TLS may

@@ -72,7 +72,8 @@ impl ReplicaLimiters {
         }
         let entry = self.queue.join(Instant::now());
         let granted = tokio::time::timeout_at(deadline, entry.granted());
-        granted.await.ok()
+        // One that comes too late goes to the next request.
+        granted.await.ok().filter(|_| Instant::now() <= deadline)
     }
 }
 
@@ -93,9 +94,14 @@ impl ReplicaLimiter {
         self.in_flight.set(self.in_flight.get() - 1);
     }
 
+    /// Gives a free permit to the request that has waited longest; `false` if there is none.
+    fn grant_next(self: &Rc<Self>) -> bool {
+        self.limiters.queue.grant_first(|| self.try_acquire())
+    }
+
     /// Gives free permits to the requests that have waited longest.
     pub(crate) fn grant_waiting(self: &Rc<Self>) {
-        while self.limiters.queue.grant_first(|| self.try_acquire()) {}
+        while self.grant_next() {}
     }
 }
 
@@ -116,7 +122,7 @@ impl Drop for ReplicaPermit {
     fn drop(&mut self) {
         self.limiter.release();
         if !self.is_quiet {
-            self.limiter.grant_waiting();
+            self.limiter.grant_next();
         }
     }
 }

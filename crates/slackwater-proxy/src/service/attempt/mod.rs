@@ -111,6 +111,17 @@ impl AttemptError {
         matches!(self, Self::Failed(failure) if failure.is_unsent && !matches!(failure.cause, Cause::Shed(_)))
     }
 
+    /// Whether the replica had no room for another connection or stream.
+    pub(crate) const fn is_full(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed(Failure {
+                cause: Cause::Full,
+                ..
+            })
+        )
+    }
+
     /// Marks the request as received by a replica, as another copy.
     pub(crate) fn mark_received(&mut self) {
         if let Self::Failed(failure) = self {
@@ -460,7 +471,7 @@ impl Watch for Box<Attempt> {
         let ended = match end {
             End::Complete => Ended::Complete,
             End::Broken => Ended::Broken,
-            End::Stalled | End::TunnelIdle => Ended::Stalled,
+            End::Stalled | End::TooLong | End::TunnelIdle => Ended::Stalled,
         };
         let is_discarded = self.is_discarded;
         let has_failed_in_grpc = self.grpc_status.is_some_and(GrpcStatus::blames_server);
@@ -475,13 +486,15 @@ impl Watch for Box<Attempt> {
                 self.replica.counts().timeouts.add_one();
                 Outcome::TimedOut
             }
+            // The client may have taken it too slowly, which is no evidence against the replica.
+            End::TooLong => Outcome::Dropped,
         };
         let at = self.end_with(
             outcome,
             match end {
                 End::Complete if has_failed_in_grpc => RequestTimer::complete_as_failed,
                 End::Complete | End::TunnelIdle => RequestTimer::complete,
-                End::Broken | End::Stalled => RequestTimer::break_off,
+                End::Broken | End::Stalled | End::TooLong => RequestTimer::break_off,
             },
             || is_discarded.then(|| NOT_PASSED_ON.into()),
         );

@@ -54,6 +54,8 @@ pub(crate) struct Attempts<'s> {
     pub(crate) served: &'s Cell<Option<ReplicaId>>,
     rules: &'s RetryRules,
     may_repeat: bool,
+    /// The replica that the request sticks to.
+    pinned: Option<ReplicaId>,
     /// Whether the body can be sent again, judged by its length if known.
     is_kept: bool,
     pub(crate) began: CoreInstant,
@@ -146,7 +148,7 @@ impl Service {
         served: &Cell<Option<ReplicaId>>,
         (record, options, began): (&RecordHandle, &DispatchOptions<'_>, CoreInstant),
     ) -> AttemptResponse {
-        let timeouts = &options.timeouts;
+        let (timeouts, pinned) = (&options.timeouts, options.pinned);
         let rules = options.rules.unwrap_or(self.retries.rules());
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
@@ -156,6 +158,7 @@ impl Service {
             served,
             rules,
             may_repeat: rules.may_repeat(&request),
+            pinned,
             is_kept: request.body().size_hint().lower() <= u64::from(rules.body_bytes_max),
             began,
             first_byte: timeouts.first_byte.unwrap_or(self.first_byte),
@@ -168,13 +171,13 @@ impl Service {
         if rules.may_follow(&request) {
             request.body_mut().keep(rules.body_bytes_max as usize);
         }
-        let pinned = options.pinned;
         let query = pinned.map_or_else(Query::first, Query::pinned);
         let Some(mut first) = self.pick_at(began, query, attempts.picked_for()).await else {
             return answer(None);
         };
-        let is_full = !first.try_acquire();
-        if is_full {
+        let mut is_full_home = false;
+        if !first.try_acquire() {
+            is_full_home = pinned.is_some_and(|it| first.replica().parts.contains(&it));
             let other = self.wait_for_replica(first, attempts.picked_for(), timeouts.ends);
             let Some(other) = Box::pin(other).await else {
                 return attempts.no_room();
@@ -187,8 +190,8 @@ impl Service {
             .filter(|_| attempts.may_repeat && pinned.is_none());
         let copy = route.and_then(|_| self.copy_for_trial(&request));
         let response = self.begin(&attempts, first, request, route).await;
-        if is_full && pinned.is_some() {
-            // The session stays at its replica, which may have room again for the next request.
+        if is_full_home {
+            // The session stays there: the next request may find room again.
             served.set(None);
         }
         if let Some(copy) = copy
@@ -234,6 +237,7 @@ impl Service {
                     error,
                     tried: replica.parts.clone(),
                     attempts: 1,
+                    second: None,
                 };
                 Box::pin(attempts.clone().go_on(failed)).await
             }
@@ -299,10 +303,37 @@ impl<'s> Attempts<'s> {
     /// Runs further attempts, after the first one, or both of its copies, failed.
     async fn go_on(mut self, failed: FailedAttempts) -> AttemptResponse {
         let FailedAttempts {
-            mut error,
-            mut tried,
-            attempts: mut attempt,
+            error,
+            tried,
+            attempts,
+            second,
         } = failed;
+        match (self.try_again(error, tried, attempts).await, second) {
+            (Ok(response), second) => {
+                if let Some(second) = second {
+                    second.discard();
+                }
+                response
+            }
+            (Err(AttemptError::Failed(_)), Some(second)) => self.stand_in(*second),
+            (Err(error), second) => {
+                if let Some(second) = second {
+                    second.discard();
+                }
+                self.give_up(error)
+            }
+        }
+    }
+
+    /// Returns the first response that the rules accept, or why the last attempt has none.
+    async fn try_again(
+        &mut self,
+        mut error: AttemptError,
+        mut tried: Vec<ReplicaId>,
+        mut attempt: usize,
+    ) -> Result<AttemptResponse, AttemptError> {
+        // A session stays at its replica, which may have room again for the next request.
+        let stays = self.pinned.is_some() && error.is_full();
         let mut waits = 0;
         let mut sent_at = self.began;
         loop {
@@ -316,7 +347,7 @@ impl<'s> Attempts<'s> {
             let number = u32::try_from(attempt).unwrap_or(u32::MAX);
             let wait = has_other.then(|| self.wait(&error, number, waits));
             let Some(wait) = wait.flatten() else {
-                return self.give_up(error);
+                return Err(error);
             };
             let _permit = match wait {
                 RetryWait::None => None,
@@ -329,11 +360,11 @@ impl<'s> Attempts<'s> {
                 }
             };
             let Some(mut next) = self.service.pick_free(&tried, self.picked_for()).await else {
-                return self.give_up(error);
+                return Err(error);
             };
             let Some(mut request) = error.take_request() else {
                 next.cancel();
-                return self.give_up(error);
+                return Err(error);
             };
             // Retries are not tied.
             request.headers_mut().remove(TIE);
@@ -351,8 +382,8 @@ impl<'s> Attempts<'s> {
             let sent = next.send(request, timeouts, rules, self.record);
             match sent.await {
                 Ok(response) => {
-                    self.served.set(part);
-                    return response;
+                    self.served.set(part.filter(|_| !stays));
+                    return Ok(response);
                 }
                 Err(another) => error = another,
             }
@@ -360,7 +391,7 @@ impl<'s> Attempts<'s> {
     }
 
     /// Returns the response to a request that is not tried again.
-    fn give_up(&self, error: AttemptError) -> AttemptResponse {
+    pub(super) fn give_up(&self, error: AttemptError) -> AttemptResponse {
         match error {
             AttemptError::Failed(failure) => match failure.cause {
                 Cause::Full => self.no_room(),

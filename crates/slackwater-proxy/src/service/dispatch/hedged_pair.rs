@@ -34,11 +34,13 @@ pub(crate) struct FailedAttempts {
     pub(crate) tried: Vec<ReplicaId>,
     /// Number of replicas that received it.
     pub(crate) attempts: usize,
+    /// A second copy whose response may stand in if no other attempt has one.
+    pub(super) second: Option<Box<Second>>,
 }
 
-/// A second copy that was sent, and its result. A response that is no answer is kept while the
-/// first copy may still give a better one.
-struct Second {
+/// A second copy that was sent, and its result. A response that is no answer is kept while another
+/// attempt may still give a better one.
+pub(super) struct Second {
     replica: Rc<FleetReplica>,
     part: Option<ReplicaId>,
     kind: AttemptKind,
@@ -49,6 +51,11 @@ impl Second {
     /// Whether its replica responded, whatever the rules say of the response.
     const fn has_response(&self) -> bool {
         matches!(self.sent, Ok(_) | Err(AttemptError::Rejected(_)))
+    }
+
+    /// Gives it up.
+    pub(super) fn discard(self) {
+        discard_sent(self.sent);
     }
 }
 
@@ -152,14 +159,14 @@ impl Attempts<'_> {
                 }
             }
             if let Some(sent) = pair.first.take() {
+                is_decided.set(sent.is_ok());
                 let first = (sent, part, is_copied.get());
                 return self.settle(pair, first, kept, copy_plan);
             }
         }
     }
 
-    /// Ends the pair with the result of the first copy, unless only the second gave a response:
-    /// though it is no answer, it is better than none.
+    /// Ends the pair with the result of the first copy.
     fn settle(
         &self,
         pair: HedgedPair,
@@ -167,29 +174,36 @@ impl Attempts<'_> {
         second: Option<Second>,
         copy_plan: CopyPlan<'_>,
     ) -> Result<AttemptResponse, FailedAttempts> {
-        let first = match (first, second) {
-            (Err(AttemptError::Failed(_)), Some(second)) if second.has_response() => {
-                let reply = second.sent.map_err(|error| pair.with(error))?;
-                self.served.set(second.part);
-                return Ok(self.second_won(reply, second.kind));
-            }
-            (first, second) => {
-                if let Some(second) = second {
-                    discard_sent(second.sent);
-                }
-                first
-            }
-        };
         match first {
-            Ok(reply) => {
-                pair.is_decided.set(true);
+            Err(error @ AttemptError::Failed(_)) => Err(FailedAttempts {
+                second: second.filter(Second::has_response).map(Box::new),
+                ..pair.with(error)
+            }),
+            first => {
+                if let Some(second) = second {
+                    second.discard();
+                }
+                let reply = first.map_err(|error| pair.with(error))?;
                 let mut reply = self.first_won(reply, part, copy_plan);
                 if is_copied {
                     mark(&mut reply, "1");
                 }
                 Ok(reply)
             }
-            Err(error) => Err(pair.with(error)),
+        }
+    }
+
+    /// Returns the response of a second copy because no attempt has a better one.
+    pub(super) fn stand_in(&self, second: Second) -> AttemptResponse {
+        self.served.set(second.part);
+        match second.sent {
+            Ok(reply) => self.second_won(reply, second.kind),
+            Err(AttemptError::Rejected(rejected)) => {
+                let mut reply = rejected.pass_on(self.record);
+                mark(&mut reply, "2");
+                reply
+            }
+            Err(error) => self.give_up(error),
         }
     }
 
@@ -317,6 +331,7 @@ impl HedgedPair {
             error,
             tried: self.tried,
             attempts: self.attempts,
+            second: None,
         }
     }
 }

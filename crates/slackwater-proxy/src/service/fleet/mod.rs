@@ -261,7 +261,12 @@ impl WorkerFleet {
         for &part in &replica.parts {
             self.balancer.set_available(part, may_be_chosen);
         }
-        if may_be_chosen && let Some(limiter) = &replica.replica_limiter {
+        let was_included = replica.was_included.replace(may_be_chosen);
+        if may_be_chosen
+            && !was_included
+            && !replica.parts.is_empty()
+            && let Some(limiter) = &replica.replica_limiter
+        {
             limiter.grant_waiting();
         }
     }
@@ -403,6 +408,7 @@ impl WorkerFleet {
                 .map(|replica_limiters| replica_limiters.limiter(config.address)),
             far: self.far_counts(config),
             resting_since: None,
+            was_included: Cell::default(),
         };
         let parts = self.set_parts(&replica, parts, warm_up);
         self.publish(FleetReplica { parts, ..replica });
@@ -430,6 +436,7 @@ impl WorkerFleet {
             replica_limiter: before.replica_limiter.clone(),
             far: self.far_counts(config),
             resting_since: before.resting_since,
+            was_included: Cell::default(),
         };
         // A replica is far until it leaves the policy.
         let is_no_longer_far = before.far.is_some() && replica.far.is_none();

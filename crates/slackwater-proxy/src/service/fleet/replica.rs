@@ -2,6 +2,7 @@
 
 use crate::forward::{Replica, ReplicaCounts};
 use crate::service::admission::{ReplicaLimiter, ServiceCounts};
+use core::cell::Cell;
 use slackwater_config::ReplicaConfig;
 use slackwater_core::ReplicaId;
 use std::rc::Rc;
@@ -24,6 +25,8 @@ pub(crate) struct FleetReplica {
     pub(super) far: Option<Arc<ServiceCounts>>,
     /// When its weight became 0.
     pub(super) resting_since: Option<Instant>,
+    /// Whether it was not excluded when that was last looked at.
+    pub(super) was_included: Cell<bool>,
 }
 
 impl FleetReplica {

@@ -67,6 +67,32 @@ async fn requests_that_wait_for_a_connection_share_its_failure() {
     assert_eq!(kind, io::ErrorKind::ConnectionRefused);
 }
 
+#[tokio::test]
+async fn connections_that_a_replica_is_closing_are_replaced() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let (multiplex, options) = multiplex();
+    let target = Target::new(ReplicaAddress::Tcp(address), None);
+    let replaced = async {
+        let find = || multiplex.find_or_open(&target, &options, Length::None, options.connect);
+        let both = (find().await, find().await);
+        assert!(both.0.is_ok() && both.1.is_ok());
+        drop(both);
+        // SETTINGS, and GOAWAY with the last stream 0 and no error.
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        let goaway = [&[0, 0, 8, 7][..], &[0; 13]].concat();
+        for link in &*multiplex.open.borrow() {
+            let octets = Bytes::from([&settings[..], &goaway].concat());
+            link.connection.borrow_mut().receive(octets);
+            assert!(link.check().is_err());
+        }
+        let third = find().await.expect("a stream");
+        assert!(third.check().is_ok());
+        assert_eq!(multiplex.open.borrow().len(), 1);
+    };
+    LocalSet::new().run_until(replaced).await;
+}
+
 /// A stopped process: its kernel takes what it can, and acknowledges that for ever.
 #[tokio::test]
 async fn connection_that_is_left_ends_though_the_replica_reads_nothing() {
