@@ -18,10 +18,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{NameServerConfig, ResolverConfig};
+use hickory_resolver::config::{NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
-use hickory_resolver::proto::rr::{RData, Record, RecordType};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use hickory_resolver::system_conf::read_system_conf;
 use rustls::pki_types::ServerName;
 use slackwater_config::REPLICAS_MAX;
 use slackwater_config::TtlBounds;
@@ -40,7 +41,11 @@ const NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
 /// DNS client; one for the whole process, cheap to clone.
 #[derive(Clone)]
-pub struct Resolver(TokioResolver);
+pub struct Resolver {
+    lookups: TokioResolver,
+    /// Domains to which a name without a final dot may belong, in the order of lookups.
+    domains: Vec<Name>,
+}
 
 impl Resolver {
     /// Reads the system's settings, unless servers are given.
@@ -49,26 +54,38 @@ impl Resolver {
     ///
     /// Fails if the system's settings cannot be read.
     pub fn new(dns: &DnsServers) -> Result<Self, String> {
-        let told = |error: NetError| {
-            format!(
-                "the system's DNS settings cannot be used ({error}); name servers in dns.servers"
-            )
-        };
-        let mut builder = if dns.servers.is_empty() {
-            TokioResolver::builder_tokio().map_err(told)?
+        let settings = if dns.servers.is_empty() {
+            read_system_conf()
         } else {
             let servers = dns.servers.iter().map(|server| name_server(*server));
             let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            Ok((config, ResolverOpts::default()))
         };
-        let options = builder.options_mut();
-        options.timeout = dns.timeout;
+        let resolver = settings
+            .and_then(|(config, options)| Self::with_settings(config, options, dns.timeout));
+        resolver.map_err(|error| {
+            format!(
+                "the system's DNS settings cannot be used ({error}); name servers in dns.servers"
+            )
+        })
+    }
+
+    fn with_settings(
+        config: ResolverConfig,
+        mut options: ResolverOpts,
+        timeout: Duration,
+    ) -> Result<Self, NetError> {
+        options.timeout = timeout;
         // No cache: [`Schedule`] decides how long an answer is valid.
         options.cache_size = 0;
         // An answer that does not fit into a datagram is repeated over TCP anyway. This option is
         // for networks that lose datagrams.
         options.try_tcp_on_error = true;
-        builder.build().map(Self).map_err(told)
+        let domains = config.domain().into_iter().chain(config.search());
+        let domains = domains.cloned().collect();
+        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        let lookups = builder.with_options(options).build()?;
+        Ok(Self { lookups, domains })
     }
 
     /// Returns the addresses of a host and their time to live. The list is empty if the host has no
@@ -94,12 +111,53 @@ impl Resolver {
     }
 
     /// Returns the records of one kind; an answer may also contain records that lead to them.
+    ///
+    /// A name without a final dot is looked up in one domain after the other, until one has
+    /// records. A failed lookup is the result: the records may be there, and those of the next
+    /// domain may lead to another service.
     async fn records(
         &self,
         name: &str,
         kind: RecordType,
     ) -> Result<(Vec<Record>, Duration), Unknown> {
-        let found = self.0.lookup(name, kind).await;
+        let parsed = Name::from_utf8(name).map_err(|error| Unknown(format!("{name}: {error}")))?;
+        let mut none_ttl = Duration::MAX;
+        for name in self.full_names(parsed) {
+            let (records, ttl) = self.records_at(name, kind).await?;
+            if !records.is_empty() {
+                return Ok((records, ttl));
+            }
+            none_ttl = none_ttl.min(ttl);
+        }
+        Ok((Vec::new(), none_ttl))
+    }
+
+    /// The fully qualified names that `name` may mean, in the order of lookups. hickory itself goes
+    /// on to the next one after a failure, too, and returns only the last result.
+    fn full_names(&self, name: Name) -> Vec<Name> {
+        if name.is_fqdn() {
+            return vec![name];
+        }
+        let in_domain = |domain| name.clone().append_domain(domain).ok();
+        let mut names: Vec<_> = self.domains.iter().filter_map(in_domain).collect();
+        let labels_min = self.lookups.options().ndots + 1;
+        let is_first = usize::from(name.num_labels()) >= labels_min || name.is_localhost();
+        let index = if is_first { 0 } else { names.len() };
+        let mut full = name;
+        full.set_fqdn(true);
+        names.insert(index, full);
+        // The machine's own domain is usually the first one of the search list, too.
+        names.dedup();
+        names
+    }
+
+    /// As [`records`](Self::records), for a fully qualified name.
+    async fn records_at(
+        &self,
+        name: Name,
+        kind: RecordType,
+    ) -> Result<(Vec<Record>, Duration), Unknown> {
+        let found = self.lookups.lookup(name.clone(), kind).await;
         let records = match found {
             Ok(found) => found.answers().to_vec(),
             Err(NetError::Dns(DnsError::NoRecordsFound(none))) => {
@@ -132,7 +190,7 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 }
 
 /// Why a lookup failed.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Unknown(String);
 
 /// Looks up a name repeatedly.

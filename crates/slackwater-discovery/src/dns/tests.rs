@@ -4,7 +4,6 @@ use super::*;
 use crate::Discovery;
 use crate::testing::{holding, whole};
 use hickory_resolver::proto::op::{Message, ResponseCode};
-use hickory_resolver::proto::rr::Name;
 use hickory_resolver::proto::rr::rdata::{A, AAAA, SRV};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UdpSocket;
@@ -59,6 +58,14 @@ impl Server {
     fn discovery(&self, name: DnsName, ttl: TtlBounds) -> Discovery {
         let source = self.source(name, ttl);
         Discovery::follow("web", source, whole(), None, holding(&[]))
+    }
+
+    /// A resolver whose system searches this domain.
+    fn searching(&self, domain: &str) -> Resolver {
+        let domain = Name::from_ascii(domain).expect("a name");
+        let servers = vec![name_server(self.address)];
+        let config = ResolverConfig::from_parts(None, vec![domain], servers);
+        Resolver::with_settings(config, ResolverOpts::default(), PATIENCE).expect("usable")
     }
 
     fn source(&self, name: DnsName, ttl: TtlBounds) -> DnsSource {
@@ -213,6 +220,39 @@ async fn failures_and_empty_answers_keep_the_last_fleet() {
         .expect("in time")
         .expect("followed");
     assert_eq!(names(&discovery).await, ["10.0.0.2:80"]);
+}
+
+#[tokio::test]
+async fn a_name_without_a_final_dot_is_absent_only_if_each_domain_answers_so() {
+    let server = Server::start(Vec::new()).await;
+    let resolver = server.searching("corp.test.");
+    let found = async |name| resolver.addresses(name).await.map(|(found, _)| found);
+    assert_eq!(found("api.web").await, Ok(Vec::new()));
+    let searched = ["A api.web", "A api.web.corp.test"].map(str::to_owned);
+    assert_eq!(server.state().asked[..2], searched);
+
+    // The first name in the order of lookups fails: with fewer labels than `ndots` asks for, that
+    // is the one in the domain.
+    server.state().zone = vec![
+        ("api.web.corp.test", 0, four(1)),
+        ("web", 0, four(2)),
+        ("_http._tcp.web.corp.test", 0, srv(1, 80, "a.test.")),
+        ("a.test", 0, four(3)),
+    ];
+    let failing = ["api.web", "web.corp.test", "_http._tcp.web"];
+    server.state().broken.extend(failing);
+    for (name, failing) in ["api.web", "web"].into_iter().zip(failing) {
+        let Unknown(why) = found(name).await.expect_err("a failed lookup");
+        assert!(why.starts_with(&format!("{failing}.: ")), "{why}");
+    }
+    let service = || service_addresses(&resolver, "_http._tcp.web");
+    service().await.expect_err("a failed lookup");
+
+    server.state().broken.clear();
+    assert_eq!(found("api.web").await, Ok(vec![[10, 0, 0, 1].into()]));
+    assert_eq!(found("web").await, Ok(vec![[10, 0, 0, 2].into()]));
+    let (targets, _) = service().await.expect("found");
+    assert_eq!(targets.len(), 1);
 }
 
 #[tokio::test]
