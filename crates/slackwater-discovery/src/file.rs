@@ -14,7 +14,7 @@ use slackwater_config::{OwnAddresses, read_fleet_file};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// Reads a file each time it changes.
+/// Reads a file each time it changes, and again after a while if it could not be used.
 #[derive(Debug)]
 pub struct FileSource {
     file: PathBuf,
@@ -61,11 +61,13 @@ impl FileSource {
         let reading = tokio::task::spawn_blocking(move || {
             read_fleet_file(&file, probe_port, tls.as_ref(), &own)
         });
-        match reading.await {
-            Ok(Ok(replicas)) => Ok(Fleet::new(replicas)),
-            Ok(Err(mistakes)) => Err(mistakes.in_a_line()),
-            Err(_) => Err(format!("{} could not be read", self.file.display())),
-        }
+        let why = match reading.await {
+            Ok(Ok(replicas)) => return Ok(Fleet::new(replicas)),
+            Ok(Err(mistakes)) => mistakes.in_a_line(),
+            Err(_) => format!("{} could not be read", self.file.display()),
+        };
+        self.watch.retry();
+        Err(why)
     }
 }
 
@@ -223,6 +225,23 @@ mod tests {
         rig.fleets.changed().await.expect("followed");
         assert_eq!(rig.names(), ["10.0.0.3:80"]);
         assert_eq!(rig.discovery.state().failure, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_cannot_be_read_once_is_read_again() {
+        let folder = Folder::new("retry");
+        let file = folder.write("fleet.json", "[\"10.0.0.1:80\"]");
+        let (mut source, _) = FileSource::open(file, None, None, own()).expect("valid");
+        // The cause of the failure is not in the file that is watched.
+        source.file = folder.path("other.json");
+        folder.write("fleet.json", "[\"10.0.0.2:80\", \"10.0.0.3:80\"]");
+        let why = source.next().await.expect_err("unreadable");
+        assert!(why.contains("there is no such file"), "{why}");
+        folder.write("other.json", "[\"10.0.0.2:80\", \"10.0.0.3:80\"]");
+        let minute = core::time::Duration::from_mins(1);
+        let next = tokio::time::timeout(minute, source.next());
+        let fleet = next.await.expect("read again").expect("valid");
+        assert_eq!(fleet.len(), 2);
     }
 
     #[test]

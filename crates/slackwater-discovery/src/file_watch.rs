@@ -19,6 +19,8 @@ pub struct Pace {
     /// How long all files must have been unchanged. Files that belong together, such as a
     /// certificate and its key, are seldom written in one step.
     pub settled: Duration,
+    /// How long after [`FileWatch::retry`] unchanged files are reported.
+    pub retry: Duration,
 }
 
 impl Default for Pace {
@@ -26,6 +28,7 @@ impl Default for Pace {
         Self {
             period: Duration::from_secs(1),
             settled: Duration::from_millis(250),
+            retry: Duration::from_secs(10),
         }
     }
 }
@@ -61,6 +64,8 @@ pub struct FileWatch {
     pace: Pace,
     /// When the files are looked at next, once a caller has waited for that.
     next_at: Option<Instant>,
+    /// When the files are reported even if they are unchanged.
+    retry_at: Option<Instant>,
     /// The state at the last look, if it differs from `seen`.
     unsettled: Option<Stamps>,
     /// A look that is under way.
@@ -84,6 +89,7 @@ impl FileWatch {
             seen,
             pace,
             next_at: None,
+            retry_at: None,
             unsettled: None,
             look: None,
         }
@@ -100,16 +106,24 @@ impl FileWatch {
             let is_settled = self.unsettled.as_ref() == Some(&found);
             self.unsettled = None;
             self.next_at = None;
-            if found == self.seen {
+            let retries = self.retry_at.is_some_and(|at| at <= Instant::now());
+            if found == self.seen && !retries {
                 continue;
             }
             if is_settled {
                 self.seen = found;
+                self.retry_at = None;
                 return;
             }
             self.unsettled = Some(found);
             self.next_at = Some(Instant::now() + self.pace.settled);
         }
+    }
+
+    /// Reports the files once more after a while, even if they do not change: they could not be
+    /// used, and the cause may have been something else, such as a lack of descriptors.
+    pub fn retry(&mut self) {
+        self.retry_at = Some(Instant::now() + self.pace.retry);
     }
 
     /// Runs on a blocking thread: a file system that hangs must not hold up other tasks of this
@@ -169,6 +183,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn unchanged_files_are_reported_once_after_a_retry() {
+        let folder = Folder::new("retry");
+        let mut watch = FileWatch::new(vec![folder.write("a", "1")]);
+        watch.retry();
+        let began = Instant::now();
+        assert!(noticed(&mut watch).await);
+        assert!(began.elapsed() >= Pace::default().retry);
+        assert!(!noticed(&mut watch).await);
+
+        watch.retry();
+        folder.write("a", "22");
+        assert!(noticed(&mut watch).await);
+        assert!(!noticed(&mut watch).await, "the change came first");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn replaced_link_of_a_mounted_config_map_is_a_change() {
         let folder = Folder::new("links");
         for version in ["v1", "v2"] {
@@ -205,7 +235,10 @@ mod tests {
         let file = folder.write("a", "1");
         let mut watch = FileWatch::new(vec![file.clone()]);
         fs::write(&file, "12").expect("written");
-        let (began, Pace { period, settled }) = (Instant::now(), Pace::default());
+        let began = Instant::now();
+        let Pace {
+            period, settled, ..
+        } = Pace::default();
         let mut changed = Box::pin(watch.changed());
         let mut text = "12".to_owned();
         // 50 writes, each before the last one has settled.

@@ -147,6 +147,11 @@ impl Followed {
             }
         }
     }
+
+    /// Whether the files could not be used at the last look.
+    pub(super) const fn has_flaw(&self) -> bool {
+        self.flaw.is_some()
+    }
 }
 
 /// Makes a listener's value, which follows its files.
@@ -186,7 +191,7 @@ fn follow_client(
 }
 
 /// Follows `files`: `read` makes the value now and after each change.
-fn follow<S, T>(
+pub(super) fn follow<S, T>(
     purpose: String,
     files: Vec<PathBuf>,
     settings: S,

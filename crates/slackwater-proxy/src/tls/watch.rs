@@ -165,6 +165,9 @@ impl Watching {
                 }
             }
         }
+        if self.followed.iter().any(Followed::has_flaw) {
+            self.watch.retry();
+        }
         let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         *known = facts(&self.followed);
         drop(known);
@@ -208,10 +211,10 @@ fn facts(followed: &[Followed]) -> Vec<CertificateFacts> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::live::follow_server;
+    use super::super::live::{follow, follow_server};
     use super::*;
-    use slackwater_config::tls::IdentityFiles;
     use slackwater_config::tls::testing::{Authority, Folder};
+    use slackwater_config::tls::{Flaw, IdentityFiles};
     use slackwater_config::tls::{HttpVersion, Resumption, Server, ServerTls, TlsVersion};
     use std::os::unix::fs::symlink;
     use std::path::Path;
@@ -222,10 +225,12 @@ mod tests {
     const NEVER: Pace = Pace {
         period: Duration::from_hours(1),
         settled: Duration::ZERO,
+        retry: Duration::from_hours(1),
     };
     const OFTEN: Pace = Pace {
         period: Duration::from_millis(10),
         settled: Duration::from_millis(10),
+        retry: Duration::from_millis(10),
     };
 
     fn settings(files: IdentityFiles) -> ServerTls {
@@ -241,19 +246,23 @@ mod tests {
         }
     }
 
-    /// Waits until the certificate is for `name`.
-    fn becomes(server: &mut watch::Receiver<Server>, name: &str) {
+    /// Waits until the value is so.
+    fn becomes<T>(value: &mut watch::Receiver<T>, is_so: impl FnMut(&T) -> bool) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
             .expect("a runtime");
-        let is_new = |server: &Server| server.identities.all()[0].names == [name];
         let waiting = async {
-            tokio::time::timeout(PATIENCE, server.wait_for(is_new))
+            tokio::time::timeout(PATIENCE, value.wait_for(is_so))
                 .await
                 .map(|found| found.is_ok())
         };
-        assert_eq!(runtime.block_on(waiting), Ok(true), "{name} in time");
+        assert_eq!(runtime.block_on(waiting), Ok(true), "in time");
+    }
+
+    /// Whether the certificate is for `name`.
+    fn is_for(name: &str) -> impl Fn(&Server) -> bool {
+        move |server| server.identities.all()[0].names == [name]
     }
 
     #[test]
@@ -264,12 +273,12 @@ mod tests {
             follow_server(settings(files), "here".to_owned()).expect("well-formed");
         let _watcher = Watcher::start_with(vec![followed], OFTEN).expect("a thread");
         authority.files(&folder, "a", &["b.test"]);
-        becomes(&mut server, "b.test");
+        becomes(&mut server, is_for("b.test"));
         // As certbot does: a new file is renamed over the old one.
         let files = authority.files(&folder, "next", &["c.test"]);
         std::fs::rename(files.key, folder.path().join("a.key")).expect("a file");
         std::fs::rename(files.certificate, folder.path().join("a.pem")).expect("a file");
-        becomes(&mut server, "c.test");
+        becomes(&mut server, is_for("c.test"));
     }
 
     #[test]
@@ -294,10 +303,10 @@ mod tests {
         let swapped = folder.path().join("..data_tmp");
         symlink(new.path(), &swapped).expect("a link");
         std::fs::rename(&swapped, &data).expect("a link");
-        becomes(&mut server, "b.test");
+        becomes(&mut server, is_for("b.test"));
         // The new destination is watched, too.
         authority.files(&new, "tls", &["c.test"]);
-        becomes(&mut server, "c.test");
+        becomes(&mut server, is_for("c.test"));
     }
 
     #[test]
@@ -318,7 +327,27 @@ mod tests {
         let swapped = folder.path().join("next");
         symlink(new.path(), &swapped).expect("a link");
         std::fs::rename(&swapped, &current).expect("a link");
-        becomes(&mut server, "b.test");
+        becomes(&mut server, is_for("b.test"));
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_once_are_read_again() {
+        let folder = Folder::new();
+        let file = folder.write("a", "one");
+        // The second read fails, for a reason outside of the file.
+        let mut reads = 0;
+        let read = move |(): &()| {
+            reads += 1;
+            if reads == 2 {
+                return Err(Flaw::of_file(Path::new("a"), "no descriptors"));
+            }
+            Ok((reads, Vec::new()))
+        };
+        let (mut value, followed) =
+            follow("here".to_owned(), vec![file], (), read).expect("good at first");
+        let _watcher = Watcher::start_with(vec![followed], OFTEN).expect("a thread");
+        folder.write("a", "two");
+        becomes(&mut value, |reads| *reads == 3);
     }
 
     #[test]
