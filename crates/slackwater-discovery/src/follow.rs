@@ -27,8 +27,8 @@ const NAMED_MAX: usize = 8;
 #[derive(Debug)]
 pub struct Discovery {
     fleets: watch::Sender<Arc<Fleet>>,
-    /// The list that was accepted last, of which the fleet is the subset.
-    lists: watch::Receiver<Arc<Fleet>>,
+    /// The list that was accepted last, of which the fleet is the subset; `None` until then.
+    lists: watch::Receiver<Option<Arc<Fleet>>>,
     states: watch::Receiver<SourceState>,
     /// The control plane, and its name for the fleet.
     plane: Option<(ControlPlane, FleetName)>,
@@ -61,7 +61,7 @@ impl Discovery {
         };
         Self {
             fleets,
-            lists: watch::channel(Arc::new(list)).1,
+            lists: watch::channel(Some(Arc::new(list))).1,
             states: watch::channel(state).1,
             plane: None,
             policy: None,
@@ -73,8 +73,8 @@ impl Discovery {
     }
 
     /// Follows a source from now on. Until the first list is accepted, the fleet is that of
-    /// `first`, a list that this source or the one before has returned already, or else the current
-    /// value of `fleets`. Needs a tokio runtime. `service` is for the log.
+    /// `first`, a list that this source has returned already, or else the current value of
+    /// `fleets`. Needs a tokio runtime. `service` is for the log.
     pub fn follow(
         service: &str,
         source: impl Source,
@@ -82,9 +82,10 @@ impl Discovery {
         first: Option<Arc<Fleet>>,
         fleets: watch::Sender<Arc<Fleet>>,
     ) -> Self {
+        let (list_sender, lists) = watch::channel(first.clone());
+        let is_own = first.is_some();
         let first = first.unwrap_or_else(|| Arc::clone(&fleets.borrow()));
         publish(&fleets, subset_of(&first, &rules.subset));
-        let (list_sender, lists) = watch::channel(Arc::clone(&first));
         let (state_sender, states) = watch::channel(SourceState {
             source: source.name(),
             answered_at: source.opened_at(),
@@ -92,7 +93,7 @@ impl Discovery {
         });
         let follower = Follower {
             service: service.to_owned(),
-            guard: Guard::new(rules.guard, first),
+            guard: Guard::new(rules.guard, first, is_own),
             subset: rules.subset,
             fleets: fleets.clone(),
             lists: list_sender,
@@ -159,16 +160,19 @@ impl Discovery {
         Arc::clone(&self.fleets.borrow())
     }
 
-    /// The list that was accepted last, of which the fleet is the subset.
-    pub fn list(&self) -> Arc<Fleet> {
-        Arc::clone(&self.lists.borrow())
+    /// The list that was accepted last, of which the fleet is the subset; `None` unless the source
+    /// of this name has returned one.
+    pub fn list_of(&self, source: &str) -> Option<Arc<Fleet>> {
+        let is_of = self.states.borrow().source == source;
+        self.lists.borrow().clone().filter(|_| is_of)
     }
 
     /// The outcome of the last list.
     pub fn state(&self) -> SourceState {
         let plane = self.plane.as_ref();
         SourceState {
-            listed: self.lists.borrow().len(),
+            listed: (self.lists.borrow().as_ref())
+                .map_or_else(|| self.fleet().len(), |it| it.len()),
             xds: plane.map(|(plane, name)| plane.state(name)),
             ..self.states.borrow().clone()
         }
@@ -221,7 +225,7 @@ struct Follower {
     guard: Guard,
     subset: Subset,
     fleets: watch::Sender<Arc<Fleet>>,
-    lists: watch::Sender<Arc<Fleet>>,
+    lists: watch::Sender<Option<Arc<Fleet>>>,
     states: watch::Sender<SourceState>,
 }
 
@@ -276,7 +280,7 @@ impl Follower {
             Verdict::Kept(why) => return self.fail(&why),
             Verdict::Same | Verdict::Taken => {
                 let list = self.guard.fleet();
-                self.lists.send_replace(Arc::clone(list));
+                self.lists.send_replace(Some(Arc::clone(list)));
                 let before = publish(&self.fleets, subset_of(list, &self.subset));
                 if let Some(before) = before {
                     self.states.send_modify(|state| state.changes += 1);
@@ -373,7 +377,8 @@ mod tests {
             guard: settings,
             subset: Subset::random(0, 0),
         };
-        let discovery = Discovery::follow("web", FromChannel(channel), rules, None, holding(&[1]));
+        let (first, fleets) = (Some(Arc::new(fleet(&[1]))), holding(&[1]));
+        let discovery = Discovery::follow("web", FromChannel(channel), rules, first, fleets);
         (say, discovery)
     }
 
@@ -523,7 +528,7 @@ mod tests {
             "web",
             FromChannel(channel),
             rules,
-            Some(before.list()),
+            before.list_of("channel"),
             fleets,
         );
         assert_eq!((after.fleet().len(), after.state().listed), (2, 20));
@@ -531,6 +536,31 @@ mod tests {
         say.send(Ok(part)).expect("heard");
         until(&after, |state| state.failures == 1).await;
         assert_eq!(after.state().listed, 20);
+    }
+
+    /// As after a reload that names another source.
+    #[tokio::test(start_paused = true)]
+    async fn another_source_s_fleet_stays_until_the_first_list() {
+        let (_, before) = followed(GuardSettings::default());
+        assert!(before.list_of("channel").is_some());
+        let list = before.list_of("dns web.test:80");
+        assert!(list.is_none());
+        let (say, channel) = mpsc::unbounded_channel();
+        let rules = Rules {
+            guard: GuardSettings {
+                keep_share: Quantile::ONE,
+                ..GuardSettings::default()
+            },
+            subset: Subset::random(0, 0),
+        };
+        let fleets = before.fleets().clone();
+        let after = Discovery::follow("web", FromChannel(channel), rules, list, fleets);
+        assert_eq!((after.fleet().len(), after.state().listed), (1, 1));
+        assert!(after.list_of("channel").is_none(), "not its own");
+        say.send(Ok(fleet(&[2, 3]))).expect("heard");
+        until(&after, |state| state.answered_at.is_some()).await;
+        assert_eq!(after.fleet().replicas(), fleet(&[2, 3]).replicas());
+        assert!(after.list_of("channel").is_some());
     }
 
     #[test]

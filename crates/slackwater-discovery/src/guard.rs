@@ -26,14 +26,20 @@ pub(super) enum Verdict {
 pub(super) struct Guard {
     settings: GuardSettings,
     fleet: Arc<Fleet>,
+    /// Whether the fleet is this source's. Another source's fleet says nothing about how many
+    /// replicas this one has lost.
+    is_own: bool,
     waiting: Option<(Instant, Fleet)>,
 }
 
 impl Guard {
-    pub(super) fn new(settings: GuardSettings, fleet: Arc<Fleet>) -> Self {
+    /// Begins with this fleet. Unless it is the source's own, the first list with a replica takes
+    /// its place.
+    pub(super) const fn new(settings: GuardSettings, fleet: Arc<Fleet>, is_own: bool) -> Self {
         Self {
             settings,
             fleet,
+            is_own,
             waiting: None,
         }
     }
@@ -49,9 +55,10 @@ impl Guard {
         }
         if self.fleet.change_to(&next).is_empty() {
             self.waiting = None;
+            self.is_own = true;
             return Verdict::Same;
         }
-        if !self.loses_too_many(&next) {
+        if !self.is_own || !self.loses_too_many(&next) {
             return self.take(next);
         }
         // A list that only loses more replicas keeps its waiting time. A list with any other
@@ -97,6 +104,7 @@ impl Guard {
 
     fn take(&mut self, next: Fleet) -> Verdict {
         self.waiting = None;
+        self.is_own = true;
         self.fleet = Arc::new(next);
         Verdict::Taken
     }
@@ -127,7 +135,7 @@ mod tests {
             keep_share: Quantile::from_millionths(millionths).expect("a share"),
             keep_time: MINUTE,
         };
-        Guard::new(settings, Arc::new(fleet(known)))
+        Guard::new(settings, Arc::new(fleet(known)), true)
     }
 
     /// Whether the last list was taken, and has `count` replicas.
@@ -157,6 +165,19 @@ mod tests {
 
         let mut empty = guarding(0, &[]);
         assert!(matches!(empty.offer(now, fleet(&[])), Verdict::Same));
+    }
+
+    #[test]
+    fn the_first_list_with_a_replica_replaces_another_source_s_fleet() {
+        let now = Instant::now();
+        for first in [&[7][..], &[1, 2, 3, 4]] {
+            let mut guard = guarding(500_000, &[1, 2, 3, 4]);
+            guard.is_own = false;
+            assert!(is_kept(&guard.offer(now, fleet(&[]))));
+            guard.offer(now, fleet(first));
+            assert_eq!(guard.fleet().replicas(), fleet(first).replicas());
+            assert!(is_kept(&guard.offer(now, fleet(&[8]))), "its own by now");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use slackwater_config::Fault;
 use slackwater_config::{ClusterAccess, KubernetesService, KubernetesSettings, Zone};
 use slackwater_config::{Config, FleetName, FleetSource, OwnAddresses, ServiceConfig, XdsSettings};
 use slackwater_discovery::{
-    ControlPlane, Discovery, DnsSource, FileSource, Fleet, Resolver, Rules, XdsSource,
+    ControlPlane, Discovery, DnsSource, FileSource, Fleet, Resolver, Rules, Source, XdsSource,
 };
 #[cfg(feature = "kubernetes")]
 use slackwater_discovery::{KubernetesSetup, KubernetesSource};
@@ -184,24 +184,34 @@ impl Sources<'_> {
 
 impl Opened {
     /// Follows the source from now on, in place of the one before, if there is any. Until the
-    /// source reports, the list of before is kept; lists and files report immediately.
+    /// source reports, the fleet of before is kept; lists and files report immediately.
     pub(crate) fn follow(self, service: &ServiceConfig, before: Option<&Discovery>) -> Discovery {
         let rules = Rules {
             guard: service.discovery.guard,
             subset: service.subset.subset(process_seed()),
         };
         let name = &service.name;
-        let list = before.map(Discovery::list);
+        // How much of its own list a source has lost is guarded, not how it differs from another's.
+        let list_of = |source: &dyn Source| before.and_then(|it| it.list_of(&source.name()));
         let fleets = before.map_or_else(watch::Sender::default, |it| it.fleets().clone());
         match self {
             Self::List(list) => Discovery::of_list(list, &rules.subset, fleets),
             Self::File(source, first) => {
                 Discovery::follow(name, *source, rules, Some(Arc::new(first)), fleets)
             }
-            Self::Dns(source) => Discovery::follow(name, *source, rules, list, fleets),
+            Self::Dns(source) => {
+                let list = list_of(&*source);
+                Discovery::follow(name, *source, rules, list, fleets)
+            }
             #[cfg(feature = "kubernetes")]
-            Self::Kubernetes(source) => Discovery::follow_pods(name, *source, rules, list, fleets),
-            Self::Xds(source) => Discovery::follow(name, *source, rules, list, fleets),
+            Self::Kubernetes(source) => {
+                let list = list_of(&*source);
+                Discovery::follow_pods(name, *source, rules, list, fleets)
+            }
+            Self::Xds(source) => {
+                let list = list_of(&*source);
+                Discovery::follow(name, *source, rules, list, fleets)
+            }
         }
     }
 
@@ -289,6 +299,23 @@ mod tests {
         assert!(fault.to_string().contains("within 50 s"), "{fault}");
         assert_eq!(began.elapsed(), FIRST_ANSWERS_MAX);
         assert!(first_answers(&lists(&config)).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_source_begins_with_the_fleet_but_not_with_the_list() {
+        let of = |text: &str| {
+            let text = format!("listen = \"127.0.0.1:0\"\n{text}\n");
+            Config::of_text("reload", text).expect("valid")
+        };
+        let before = lists(&of("replicas = [\"10.0.0.1:80\"]"));
+        let config = of("discovery.xds = \"web\"\nxds.server = \"http://127.0.0.1:1\"");
+        let opened = Sources::new(&config).open(&config.services[0]);
+        let after = opened
+            .expect("opened")
+            .follow(&config.services[0], Some(&before[0]));
+        assert_eq!(after.fleet().len(), 1);
+        assert!(after.list_of("xds web").is_none());
+        assert!(before[0].list_of("list").is_some());
     }
 
     #[tokio::test(start_paused = true)]
