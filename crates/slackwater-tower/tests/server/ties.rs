@@ -70,11 +70,18 @@ impl Replica {
         self.admission.arrive(self.admission.asks(&headers), tie)
     }
 
-    fn begins(&self, other_copy: SocketAddr) -> Permit {
+    /// As [`come`](Self::come), for a copy that may start at once.
+    fn admits(&self, other_copy: SocketAddr) -> Permit {
         match self.come(other_copy) {
             Entry::Begin(permit) => permit,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn begins(&self, other_copy: SocketAddr) -> Permit {
+        let permit = self.admits(other_copy);
+        permit.begin();
+        permit
     }
 
     fn waits(&self, other_copy: SocketAddr) -> Waiting {
@@ -163,6 +170,7 @@ async fn a_copy_that_waited_notifies_when_it_starts() {
     let second = other.waits(one.address);
     drop(also_full);
     let second = second.await.expect("its turn");
+    second.begin();
     assert_eq!(first.await.err(), Some(Shed::CopyStarted));
     assert_eq!(other.ties().notified, 1);
     drop((second, full));
@@ -226,6 +234,20 @@ async fn copy_dropped_before_it_starts_sends_no_notice() {
     drop(waiting);
     drop(full);
     assert_eq!((other.ties().notified, other.admission.view().rif), (0, 0));
+}
+
+#[tokio::test]
+async fn a_permit_that_is_not_used_leaves_the_other_copy_waiting() {
+    let [one, other] = [Replica::new().await, Replica::new().await];
+    let full = other.fill();
+    let waiting = other.waits(one.address);
+    drop(one.admits(other.address));
+    other.has_heard().await;
+    assert_eq!(one.ties().notified, 0);
+    drop(full);
+    waiting.await.expect("its turn").begin();
+    one.has_heard().await;
+    assert_eq!(one.dropped_and_doubled(), (0, 0));
 }
 
 #[tokio::test]

@@ -133,7 +133,10 @@ impl AgentHandler {
                     passing.end(End::Cancelled);
                     return answer(Some(&Cause::Withdrawn));
                 }
-                Ok(permit) => passing.permit = Some(permit),
+                Ok(permit) => {
+                    permit.begin();
+                    passing.permit = Some(permit);
+                }
                 Err(why) => {
                     passing.end(End::Cancelled);
                     return turned_away(why);

@@ -193,12 +193,14 @@ async fn a_request_that_leaves_the_queue_is_never_started() {
 #[tokio::test]
 async fn queued_requests_are_rejected_when_the_server_is_lost() {
     let server = Server::tcp_at(([127, 91, 0, 8], 0).into()).await;
-    let agent = agent("gone", &server, "", &["--check-interval", "50ms"]).await;
+    let ties = "[tie]\npeers = [\"127.0.0.0/8\"]";
+    let agent = agent("gone", &server, ties, &["--check-interval", "50ms"]).await;
     let _first = send(&agent, "/first", "").await;
     let exchange = server.request().await;
+    let tie = "x-slackwater-tie: 00c0ffee00c0ffee; twin=127.0.0.1:1\r\n";
     let mut waits = [
         wait(&agent, "/one", "").await,
-        wait(&agent, "/two", "").await,
+        wait(&agent, "/two", tie).await,
     ];
     drop(server);
     until("the agent has withdrawn", async || {
@@ -211,6 +213,9 @@ async fn queued_requests_are_rejected_when_the_server_is_lost() {
         assert_eq!(answer.header("x-slackwater-error"), Some("withdrawn"));
     }
     assert_eq!(agent.count("sent").await, 1, "only the first was");
+    let ties = &agent.status().await["own_ties"];
+    let notified = (ties["notified"].as_u64(), ties["unnotified"].as_u64());
+    assert_eq!(notified, (Some(0), Some(0)), "the other copy goes on");
     is_empty(&agent).await;
 }
 

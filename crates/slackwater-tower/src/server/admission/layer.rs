@@ -208,6 +208,9 @@ where
                         mut service,
                         request,
                     } = *ready;
+                    if let Some(permit) = permit {
+                        permit.begin();
+                    }
                     State::Running {
                         inner: service.call(request),
                         permit: permit.take(),

@@ -197,11 +197,7 @@ impl Admission {
         }
     }
 
-    /// Notifies the other copy's replica, if there is one. Not under the lock: it is a system call.
     fn begin(&self, Beginning { started, tie }: Beginning) -> Permit {
-        if let (Some(tie), Some(peers)) = (tie, &self.shared.peers) {
-            peers.send_begun(tie);
-        }
         Permit {
             admission: self.clone(),
             started: Some(started),
@@ -269,18 +265,26 @@ impl Drop for Waiting {
 }
 
 /// A permit to run, held until it is dropped. If dropped before [`Self::head_ready`], its query was
-/// cancelled.
+/// cancelled. If dropped before [`Self::begin`], it never started, and its other copy goes on.
 #[derive(Debug)]
 #[must_use = "dropping the permit releases it"]
 pub struct Permit {
     admission: Admission,
     /// `None` once released.
     started: Option<Started>,
-    /// Its tie; the other copy's replica has been notified.
+    /// Its tie, if the other copy's replica must be notified.
     tie: Option<Tie>,
 }
 
 impl Permit {
+    /// Notifies the other copy's replica, if there is one, that the query starts here. Call this
+    /// once, when nothing can keep the query from starting any more. It is a system call.
+    pub fn begin(&self) {
+        if let (Some(tie), Some(peers)) = (self.tie, &self.admission.shared.peers) {
+            peers.send_begun(tie);
+        }
+    }
+
     /// Records that the head of the answer is ready. The latency that an adaptive limit uses ends
     /// here. The permit stays taken. Only the first call counts.
     pub fn head_ready(&mut self, end: End) {
