@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// All connections that carry no complete request.
+/// All connections that may be closed.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     waiting: Mutex<Waiting>,

@@ -2,10 +2,14 @@
 
 use crate::descriptors;
 use crate::log::log_to_stderr;
+use core::time::Duration;
 use slackwater_config::Fault;
 use slackwater_config::LogSettings;
 use slackwater_config::toml_reader::{Remark, Severity};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long the end of the process waits for work that blocks a thread.
+const BLOCKED_MAX: Duration = Duration::from_secs(1);
 
 /// The signals that request shutdown.
 #[derive(Debug)]
@@ -77,9 +81,6 @@ fn catch(kind: SignalKind) -> Result<Signal, Fault> {
 
 /// Raises the limit of open files as far as allowed, and logs a warning if `connections_max` needs
 /// more.
-/// How long the end of the process waits for work that blocks a thread.
-const BLOCKED_MAX: Duration = Duration::from_secs(1);
-
 fn allow_connections(connections_max: u32) {
     let limit = descriptors::raise_limit();
     if let Some(remark) = descriptors::remark(limit, connections_max) {

@@ -333,7 +333,7 @@ fn a_dropped_server_frees_its_port() {
 #[test]
 fn health_is_answered_though_no_client_reads_its_pieces() {
     let pieces = || {
-        let endless = core::iter::repeat_with(|| Bytes::from_static(&[b'x'; 1 << 16]));
+        let endless = core::iter::repeat_with(|| Bytes::from(vec![b'x'; 1 << 16]));
         Box::pin(core::future::ready(in_pieces("text/plain", endless)))
     };
     let server = server(Facts::default(), &Lifecycle::default());

@@ -309,7 +309,8 @@ mod tests {
         };
         let before = lists(&of("replicas = [\"10.0.0.1:80\"]"));
         let config = of("discovery.xds = \"web\"\nxds.server = \"http://127.0.0.1:1\"");
-        let opened = Sources::new(&config).open(&config.services[0]);
+        let mut sources = Sources::new(&config);
+        let opened = sources.open(&config.services[0]).await;
         let after = opened
             .expect("opened")
             .follow(&config.services[0], Some(&before[0]));

@@ -319,7 +319,7 @@ impl Watch for Passing {
         match ending {
             Ending::Complete if self.has_failed => self.end(End::Failed),
             Ending::Complete | Ending::TunnelIdle => self.end(End::Success),
-            Ending::Broken | Ending::Stalled => {
+            Ending::Broken | Ending::Stalled | Ending::TooLong => {
                 self.counts.broken.add_one();
                 self.end(End::Failed);
             }

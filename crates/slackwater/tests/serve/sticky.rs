@@ -107,9 +107,7 @@ async fn session_stays_at_a_replica_that_is_full() {
         (&http1.each_ref().map(|it| it.address)[..], ""),
         (&http2, over_http2),
     ] {
-        let toml = format!(
-            "[sticky]\nby = \"cookie\"\n[replica]\nconnections_max = 1\n{more}"
-        );
+        let toml = format!("[sticky]\nby = \"cookie\"\n[replica]\nconnections_max = 1\n{more}");
         let proxy = Proxy::start(fleet, &toml);
         let first = ask(&proxy, "").await;
         let (pair, _) = first.field("set-cookie").unwrap().split_once("; ").unwrap();

@@ -164,7 +164,7 @@ async fn replicas_over_http2_cannot_change_the_protocol() {
     assert_eq!(ask("other").await.status, 200);
 }
 
-const TAIL: [u8; 24 << 10] = [7; 24 << 10];
+const TAIL_BYTES: usize = 24 << 10;
 const ASKS: &[u8] =
     b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
 const SWITCHES: &[u8] = b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
@@ -205,7 +205,7 @@ async fn last_data_of_a_side_reaches_the_other_though_that_goes_on_sending() {
         } else {
             (client, replica)
         };
-        ends.write_all(&TAIL).await.unwrap();
+        ends.write_all(&vec![7; TAIL_BYTES]).await.unwrap();
         ends.shutdown().await.unwrap();
         if replica_ends {
             // The rest waits in the kernel.
@@ -216,6 +216,6 @@ async fn last_data_of_a_side_reaches_the_other_though_that_goes_on_sending() {
         let mut tail = Vec::new();
         reads.read_to_end(&mut tail).await.unwrap();
         writing.abort();
-        assert_eq!(tail.len(), TAIL.len(), "{replica_ends}");
+        assert_eq!(tail.len(), TAIL_BYTES, "{replica_ends}");
     }
 }

@@ -218,7 +218,12 @@ impl Replica {
             Err(no_stream) => {
                 return Err(Failure {
                     cause: match no_stream {
-                        NoStream::Unreachable(error) if is_own_lack(&error) => Cause::Full,
+                        // An agent withdraws, so that requests go to other replicas.
+                        NoStream::Unreachable(error)
+                            if self.options.may_be_agent && is_own_lack(&error) =>
+                        {
+                            Cause::Full
+                        }
                         NoStream::Unreachable(error) => Cause::NoConnection(error),
                         NoStream::Full => Cause::Full,
                     },

@@ -11,7 +11,7 @@ const QUICK_MAX: u32 = 2;
 pub(super) struct Liveness {
     /// Silence after which a PING is sent.
     interval: u64,
-    /// The same, after [`QUICK_MAX`] PINGs.
+    /// Silence after which one is sent once there were [`QUICK_MAX`].
     long_interval: u64,
     /// Time in which anything must arrive after that.
     timeout: u64,

@@ -6,8 +6,8 @@
 //! connect timeout and not a queue of timeouts.
 //!
 //! All requests on a connection share its send window, and bodies that the replica does not read
-//! use it up. A long body therefore gets a connection without unread bodies, if necessary a new
-//! one, and short bodies prefer such a connection. When no more connections are allowed, bodies
+//! use it up. A long body therefore gets a connection of whose window they use less than half, if
+//! necessary a new one, and short bodies prefer such a connection. When no more connections are allowed, bodies
 //! share the existing ones, but none is sent on a connection that has been short of window for
 //! [`SHORT_MAX`]. If all streams are in use, a request waits for one, for at most the connect
 //! timeout.
@@ -351,7 +351,7 @@ impl Multiplex {
     }
 
     /// Returns a stream on the least loaded connection that is not full and takes such a body,
-    /// preferring connections without unread bodies.
+    /// preferring connections of whose window unread bodies use less than half.
     fn find_shared(&self, body: Length) -> Option<StreamPermit> {
         self.keep(|link| !link.load.is_given_up.get());
         let open = self.open.borrow();

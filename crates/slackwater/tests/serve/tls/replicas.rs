@@ -149,7 +149,11 @@ async fn http2_to_a_replica_requires_alpn() {
             "{protocol} {alpn:?}"
         );
         for seen in replica.seen() {
-            assert_eq!(seen.head.starts_with("http"), protocol == "h2", "{seen:?}");
+            assert_eq!(
+                seen.head.starts_with("https:"),
+                protocol == "h2",
+                "{seen:?}"
+            );
         }
     }
 }

@@ -83,7 +83,8 @@ async fn connections_that_a_replica_is_closing_are_replaced() {
         let goaway = [&[0, 0, 8, 7][..], &[0; 13]].concat();
         for link in &*multiplex.open.borrow() {
             let octets = Bytes::from([&settings[..], &goaway].concat());
-            link.connection.borrow_mut().receive(octets);
+            let unread = link.connection.borrow_mut().receive(octets);
+            assert!(unread.is_empty());
             assert!(link.check().is_err());
         }
         let third = find().await.expect("a stream");
