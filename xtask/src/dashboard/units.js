@@ -133,6 +133,15 @@
   recent.push(4, 2500, [1, 2, 3], [0, 0, 0]);
   same("another fleet starts with empty data", [recent.sent, recent.seconds], [[1, 2, 3], 2.5]);
 
+  const { ReplicaView } = await from("replica_view");
+  const sheet = new ReplicaView(async () => null, () => {}, { root: document.createElement("div"), follow() {}, stop() {} });
+  for (const at of [1910, 1950]) {
+    model.handleTick(tick(at));
+    if (at === 1910) await sheet.open(model.services[0], 1, false);
+    sheet.show(model, model.services[0], 1);
+  }
+  same("failures of one replica by the second", sheet.series.column("failed"), [2, 2]);
+
   const arrange = await from("arrange");
   model.handleTick(tick(2000));
   const { replicas } = model.services[0];

@@ -34,7 +34,7 @@ export const WINDOW_MS = 900_000;
  * @property {boolean | null} hot whether that report has reached the limit; `null` without a report or a limit
  * @property {number} share of the requests sent in the last seconds, 0 to 1
  * @property {number} rate requests sent there per second, over the last seconds
- * @property {number} failed share of failed requests among those that ended there in the last seconds, 0 to 1
+ * @property {number} failed requests that failed there in the last seconds
  * @property {number} failures failed requests per second
  * @property {number} allowed the share of its usual load that it may get, 0 to 1
  * @property {Trouble | null} trouble in the demo

@@ -137,10 +137,9 @@ export class ReplicaView {
     const at = model.tick.at_ms;
     if (at > this.lastAt) {
       this.lastAt = at;
-      const seconds = model.tick.interval_ms / 1000;
       this.series.push(at, {
         rif: replica.reported ? replica.rif : null, capacity: replica.capacity, cost: replica.cost, ours: replica.ours, latency: service.tick.replicas.latency_us[index],
-        p50: replica.p50, p99: replica.p99, rate: replica.rate, failed: replica.failed / seconds,
+        p50: replica.p50, p99: replica.p99, rate: replica.rate, failed: replica.failures,
       });
     }
     this.paint(at);
