@@ -133,6 +133,18 @@
   recent.push(4, 2500, [1, 2, 3], [0, 0, 0]);
   same("another fleet starts with empty data", [recent.sent, recent.seconds], [[1, 2, 3], 2.5]);
 
+  const { Stream } = await from("stream");
+  const { EventSource: source } = window;
+  window.EventSource = class extends EventTarget {
+    close() {}
+  };
+  const calls = [];
+  const stream = new Stream("/events", { fleet() {}, tick: (told) => calls.push(told.phase), link: (link) => calls.push(link) });
+  window.EventSource = source;
+  ["serving", "draining"].forEach((phase, at_ms) => stream.source.dispatchEvent(new MessageEvent("tick", { data: JSON.stringify({ at_ms, phase }) })));
+  stream.close();
+  same("the state of the connection follows each tick, which has the phase", calls, ["serving", "live", "draining", "live"]);
+
   const { ReplicaView } = await from("replica_view");
   const sheet = new ReplicaView(async () => null, () => {}, { root: document.createElement("div"), follow() {}, stop() {} });
   for (const at of [1910, 1950]) {

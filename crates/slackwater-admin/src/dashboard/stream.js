@@ -47,11 +47,12 @@ export class Stream {
       const fresh = tick.at_ms !== this.newest;
       this.newest = tick.at_ms;
       this.tries = 0;
+      this.handlers.tick(tick);
+      // Each new tick sets the state, because the process may have another phase now.
       if (fresh) {
         this.receivedAt = Date.now();
         this.setLink("live");
       } else if (this.link !== "live") this.setLink("silent");
-      this.handlers.tick(tick);
     });
     source.addEventListener("error", () => {
       // Browsers differ in whether they reconnect, so we do it ourselves.
@@ -76,7 +77,6 @@ export class Stream {
 
   /** @param {Link} link */
   setLink(link) {
-    if (link === this.link) return;
     this.link = link;
     this.handlers.link(link, Date.now() - this.receivedAt);
   }
