@@ -40,23 +40,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// The rise of a replica's counts.
-    pub(super) fn between(before: Option<&RequestCounts>, now: &RequestCounts) -> Self {
-        let (before, now) = (Self::of(before), Self::of(Some(now)));
-        Self {
-            sent: risen(before.sent, now.sent),
-            retries: risen(before.retries, now.retries),
-            classes: core::array::from_fn(|class| risen(before.classes[class], now.classes[class])),
-            unanswered: risen(before.unanswered, now.unanswered),
-            grpc_failures: risen(before.grpc_failures, now.grpc_failures),
-            client_gone: risen(before.client_gone, now.client_gone),
-        }
-    }
-
-    fn of(counts: Option<&RequestCounts>) -> Self {
-        let Some(counts) = counts else {
-            return Self::default();
-        };
+    pub(super) fn of(counts: &RequestCounts) -> Self {
         Self {
             sent: counts.sent,
             retries: counts.retries,
@@ -106,30 +90,23 @@ mod tests {
 
     #[test]
     fn failed_counts_errors_and_missing_responses() {
-        let before = RequestCounts {
-            sent: 10,
-            responses_2xx: 9,
-            broken: 1,
-            ..RequestCounts::default()
-        };
-        let now = RequestCounts {
-            sent: 30,
+        let counts = RequestCounts {
+            sent: 20,
             retries: 2,
-            responses_2xx: 20,
+            responses_2xx: 11,
             responses_4xx: 1,
             responses_5xx: 2,
             connect_failures: 3,
             timeouts: 4,
-            broken: 6,
+            broken: 5,
             grpc_failures: 1,
             client_gone: 50,
             superseded: 60,
             ..RequestCounts::default()
         };
-        let ended = Ended::between(Some(&before), &now);
+        let ended = Ended::of(&counts);
         assert_eq!((ended.sent, ended.retries), (20, 2));
         assert_eq!(ended.classes, [0, 11, 0, 1, 2]);
         assert_eq!(ended.failed(), 2 + (3 + 4 + 5) + 1);
-        assert_eq!(Ended::between(None, &now).sent, 30);
     }
 }

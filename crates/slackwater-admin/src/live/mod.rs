@@ -29,7 +29,8 @@ use messages::{Fleet, Tick};
 use sampler::Look;
 use serde::Serialize;
 use serde_json::Value;
-use slackwater_telemetry::facts::{Facts, Lifecycle, StatusSource};
+use slackwater_telemetry::facts::{Facts, LastCounts, Lifecycle, StatusSource};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -57,6 +58,8 @@ pub(super) struct Live {
 /// The last reading, and what was made of it.
 struct Known {
     last: Option<(Instant, Look)>,
+    /// The counts of that reading, by service.
+    counts: BTreeMap<String, LastCounts>,
     fleet: Option<Fleet>,
     tick: Option<Tick>,
     window: Window,
@@ -89,6 +92,7 @@ impl Live {
             hub: Hub::new(readers_max),
             known: Mutex::new(Known {
                 last: None,
+                counts: BTreeMap::new(),
                 fleet: None,
                 tick: None,
                 window: Window::default(),
@@ -111,9 +115,9 @@ impl Live {
     fn look(&self, facts: &Facts) {
         let now = Instant::now();
         let uptime = now.duration_since(self.started_at);
-        let look = Look::new(facts, self.lifecycle.phase(), uptime);
         let mut known = self.lock();
         let known = &mut *known;
+        let look = Look::new(facts, self.lifecycle.phase(), uptime, &mut known.counts);
         let mut fleet = look.fleet(self.interval, self.extra.as_ref().map(|it| it.fleet()));
         fleet.revision = known.fleet.as_ref().map_or(1, |known| known.revision);
         if known.fleet.as_ref() != Some(&fleet) {

@@ -13,10 +13,11 @@ use serde_json::Value;
 use slackwater_core::policy::POLICIES;
 use slackwater_telemetry::comparison::comparisons;
 use slackwater_telemetry::facts::ResponseClass;
-use slackwater_telemetry::facts::{Facts, Phase, RequestCounts};
+use slackwater_telemetry::facts::{Facts, LastCounts, Phase, RequestCounts, ServiceFacts};
 use slackwater_telemetry::policy::PolicyFacts;
 use slackwater_telemetry::replica_state::{ReplicaState, StateFacts};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::SystemTime;
 
 /// A reading: the status at one moment, with each service and its replicas.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Look {
     status: Status,
     /// Latencies of each service; also gives the number of its replicas.
     histograms: Vec<Histograms>,
+    /// What each replica's counts of each service rose by since the last reading.
+    rises: Vec<Vec<RequestCounts>>,
 }
 
 /// A service of a reading.
@@ -32,14 +35,29 @@ struct Part<'l> {
     service: &'l ServiceStatus,
     replicas: &'l [ReplicaStatus],
     histograms: &'l Histograms,
+    rises: &'l [RequestCounts],
 }
 
 impl Look {
-    /// Makes a reading of all facts.
-    pub(super) fn new(facts: &Facts, phase: Phase, uptime: Duration) -> Self {
+    /// Makes a reading of all facts. `last` has the counts of the last one by service.
+    pub(super) fn new(
+        facts: &Facts,
+        phase: Phase,
+        uptime: Duration,
+        last: &mut BTreeMap<String, LastCounts>,
+    ) -> Self {
+        let now = SystemTime::now();
+        let mut before = core::mem::take(last);
+        let rise = |service: &ServiceFacts| {
+            let mut counts = before.remove(&service.name).unwrap_or_default();
+            let rise = counts.rise(now, service);
+            last.insert(service.name.clone(), counts);
+            rise
+        };
         Self {
             status: Status::new(facts, phase, uptime),
             histograms: facts.services.iter().map(Histograms::of).collect(),
+            rises: facts.services.iter().map(rise).collect(),
         }
     }
 
@@ -51,13 +69,15 @@ impl Look {
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let mut rest = self.status.replicas.as_slice();
         let services = self.status.services.iter().zip(&self.histograms);
-        services.map_while(move |(service, histograms)| {
+        let services = services.zip(&self.rises);
+        services.map_while(move |((service, histograms), rises)| {
             let (replicas, others) = rest.split_at_checked(histograms.heads.len())?;
             rest = others;
             Some(Part {
                 service,
                 replicas,
                 histograms,
+                rises,
             })
         })
     }
@@ -151,7 +171,7 @@ fn service_tick(
     workers: &[&WorkerStatus],
     interval: Duration,
 ) -> ServiceTick {
-    let ended = ended(before.map(|before| before.replicas), now.replicas);
+    let ended: Vec<_> = now.rises.iter().map(Ended::of).collect();
     let nothing = Histograms::default();
     let seen = before.map_or(&nothing, |before| before.histograms);
     // An agent has no histograms by class, so its requests are classified by their attempts.
@@ -250,32 +270,6 @@ fn classes_of(ended: &[Ended]) -> Classes {
         broken: sum(|it| it.unanswered),
         client_gone: sum(|it| it.client_gone),
     }
-}
-
-/// Results of each replica's requests since the previous reading.
-fn ended(before: Option<&[ReplicaStatus]>, now: &[ReplicaStatus]) -> Vec<Ended> {
-    let before = before.unwrap_or_default();
-    let is_same = before.len() == now.len()
-        && before
-            .iter()
-            .zip(now)
-            .all(|(before, now)| before.name == now.name);
-    if is_same {
-        let both = before.iter().zip(now);
-        return both
-            .map(|(before, now)| Ended::between(Some(&before.requests), &now.requests))
-            .collect();
-    }
-    let before: HashMap<&str, &RequestCounts> = (before.iter())
-        .map(|replica| (replica.name.as_str(), &replica.requests))
-        .collect();
-    let between = |replica: &ReplicaStatus| {
-        Ended::between(
-            before.get(replica.name.as_str()).copied(),
-            &replica.requests,
-        )
-    };
-    now.iter().map(between).collect()
 }
 
 fn columns(

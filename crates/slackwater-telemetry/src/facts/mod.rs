@@ -6,11 +6,13 @@
 
 mod admission;
 mod entry;
+mod last_counts;
 pub mod latency;
 mod recent;
 
 pub use admission::AdmissionCounts;
 pub use entry::{ListenerFacts, RouteFacts, RouteService};
+pub use last_counts::LastCounts;
 pub use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
 pub use recent::RecentFacts;
 

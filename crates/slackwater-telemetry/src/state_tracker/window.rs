@@ -1,6 +1,8 @@
 //! Results of a service's requests in the last seconds, from counts that only rise.
 
-use crate::facts::{RESPONSE_CLASSES, RecentFacts, RequestCounts, ResponseClass, ServiceFacts};
+use crate::facts::{
+    LastCounts, RESPONSE_CLASSES, RecentFacts, RequestCounts, ResponseClass, ServiceFacts,
+};
 use core::array::from_fn;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -18,32 +20,24 @@ const NEWEST: Duration = Duration::from_millis(RecentFacts::NEWEST_MS);
 #[derive(Clone, Debug, Default)]
 struct Counted {
     classes: [u64; RESPONSE_CLASSES],
+    /// Attempts at all replicas so far, also at those that have left.
     attempts: RequestCounts,
     shed: u64,
 }
 
 impl Counted {
-    fn of(service: &ServiceFacts) -> Self {
-        let mut counted = Self::default();
+    fn of(service: &ServiceFacts, attempts: RequestCounts) -> Self {
+        let mut counted = Self {
+            attempts,
+            ..Self::default()
+        };
         for worker in &service.workers {
             counted.shed += worker.admission.shed();
             for (sum, class) in counted.classes.iter_mut().zip(&worker.latency.total) {
                 *sum += class.count();
             }
-            for requests in &worker.requests {
-                counted.attempts += *requests;
-            }
         }
         counted
-    }
-
-    /// Whether a count has fallen.
-    fn is_below(&self, before: &Self) -> bool {
-        let attempts: [fn(&RequestCounts) -> u64; 3] =
-            [|it| it.connect_failures, |it| it.timeouts, |it| it.broken];
-        attempts
-            .iter()
-            .any(|of| of(&self.attempts) < of(&before.attempts))
     }
 
     /// The difference to `before`; everything, if the service was built again.
@@ -51,8 +45,8 @@ impl Counted {
         let rise = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
         let classes: [u64; RESPONSE_CLASSES] =
             from_fn(|place| rise(self.classes[place], before.classes[place]));
-        let attempts =
-            |of: fn(&RequestCounts) -> u64| rise(of(&self.attempts), of(&before.attempts));
+        let risen = self.attempts - before.attempts;
+        let attempts = |of: fn(&RequestCounts) -> u64| of(&risen);
         let class = |class: ResponseClass| classes[class.index()];
         let mut recent = RecentFacts {
             span_ms: u64::try_from(span.as_millis()).unwrap_or(u64::MAX),
@@ -85,24 +79,26 @@ impl Counted {
 #[derive(Debug, Default)]
 pub(super) struct Window {
     counts: VecDeque<(SystemTime, Counted)>,
+    last: LastCounts,
+    attempts: RequestCounts,
     recent: RecentFacts,
 }
 
 impl Window {
     /// Returns the results of the window that ends at `now`, or less than [`STEP`] before.
     pub(super) fn observe(&mut self, now: SystemTime, service: &ServiceFacts) -> RecentFacts {
-        let counted = Counted::of(service);
         let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
         // The clock was set back, so the ages of earlier counts are meaningless.
-        let newest = self.counts.back();
-        let is_set_back = newest.is_some_and(|(at, _)| *at > now);
-        // A replica that has left takes its counts with it.
-        if is_set_back || newest.is_some_and(|(_, last)| counted.is_below(last)) {
+        if self.counts.back().is_some_and(|(at, _)| *at > now) {
             self.counts.clear();
         }
         if self.counts.back().is_some_and(|(at, _)| age(*at) < STEP) {
             return self.recent.clone();
         }
+        for rise in self.last.rise(now, service) {
+            self.attempts += rise;
+        }
+        let counted = Counted::of(service, self.attempts);
         // The oldest count is kept until the next one is beyond the span, so that the window covers
         // all of it.
         while self.counts.get(1).is_some_and(|(at, _)| age(*at) >= SPAN) {
@@ -124,7 +120,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{AdmissionCounts, WorkerFacts};
+    use crate::facts::{AdmissionCounts, ReplicaFacts, WorkerFacts};
 
     fn service(sent: u64, failed: u64) -> ServiceFacts {
         let requests = RequestCounts {
@@ -133,6 +129,7 @@ mod tests {
             ..RequestCounts::default()
         };
         ServiceFacts {
+            replicas: vec![ReplicaFacts::default()],
             workers: vec![WorkerFacts {
                 requests: vec![requests],
                 ..WorkerFacts::default()
@@ -170,9 +167,20 @@ mod tests {
         let later = see(112, 160, 10);
         assert_eq!((later.requests, later.failed), (10, 0));
         assert!(later.span_ms >= 10_000);
-        // After a replica has left, its earlier counts are not counted again.
-        assert_eq!(see(113, 150, 1), nothing);
-        assert_eq!(see(114, 152, 2).failed, 1);
+    }
+
+    #[test]
+    fn counts_of_a_replica_that_leaves_and_returns_are_not_counted_again() {
+        let mut window = Window::default();
+        let mut see = |second: u64, service: &ServiceFacts| {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            let recent = window.observe(now, service);
+            (recent.requests, recent.attempts_unconnected)
+        };
+        assert_eq!(see(100, &service(50, 5)), (0, 0));
+        assert_eq!(see(101, &service(60, 7)), (10, 2));
+        assert_eq!(see(102, &ServiceFacts::default()), (10, 2));
+        assert_eq!(see(103, &service(61, 8)), (11, 3));
     }
 
     #[test]

@@ -14,8 +14,13 @@ use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn look(facts: &Facts) -> Look {
-    Look::new(&noted(facts), Phase::Serving, SECOND)
+/// Reads the facts one after the other, and returns the last two readings.
+fn looks<const N: usize>(facts: [&Facts; N]) -> [Look; 2] {
+    let mut last = BTreeMap::new();
+    let look = |facts| Look::new(&noted(facts), Phase::Serving, SECOND, &mut last);
+    let mut looks: Vec<_> = facts.into_iter().map(look).collect();
+    let looks = looks.split_off(N - 2);
+    looks.try_into().expect("two of them")
 }
 
 /// Facts as from an agent, which records no latencies.
@@ -27,13 +32,28 @@ fn unseen() -> Facts {
     facts
 }
 
+/// The facts while a replica has left.
+fn without_the_second() -> Facts {
+    let mut facts = unseen();
+    facts.services[0].replicas.remove(1);
+    for worker in &mut facts.services[0].workers {
+        worker.requests.remove(1);
+        worker.ids.remove(1);
+    }
+    facts
+}
+
 fn tick(before: &Facts, now: &Facts) -> Tick {
-    let now = look(now);
+    last_tick([before, now])
+}
+
+fn last_tick<const N: usize>(facts: [&Facts; N]) -> Tick {
+    let [before, now] = looks(facts);
     let fleet = now.fleet(SECOND, None);
     let mut window = Window::default();
-    window.push(Instant::now(), look(before).histograms());
+    window.push(Instant::now(), before.histograms());
     window.begin_anew(now.histograms());
-    now.tick(&look(before), 2 * SECOND, 1_000, &fleet, &window)
+    now.tick(&before, 2 * SECOND, 1_000, &fleet, &window)
 }
 
 #[test]
@@ -77,13 +97,8 @@ fn tick_has_the_counts_of_its_interval() {
 }
 
 #[test]
-fn added_replicas_and_services_are_matched_by_name() {
-    let mut before = unseen();
-    before.services[0].replicas.remove(1);
-    for worker in &mut before.services[0].workers {
-        worker.requests.remove(1);
-        worker.ids.remove(1);
-    }
+fn added_replicas_and_services_start_from_zero() {
+    let mut before = without_the_second();
     let now = unseen();
     let sent = tick(&before, &now).services[0].replicas.sent.clone();
     assert_eq!(
@@ -95,6 +110,17 @@ fn added_replicas_and_services_are_matched_by_name() {
     assert_eq!(sent[1], all.sum::<u64>(), "it is new");
     before.services[0].name = "other".to_owned();
     assert_eq!(tick(&before, &now).services[0].requests, 40);
+}
+
+#[test]
+fn replica_that_returns_has_only_the_counts_of_its_interval() {
+    let mut now = unseen();
+    now.services[0].workers[1].requests[1].sent += 3;
+    let service = &last_tick([&unseen(), &without_the_second(), &now]).services[0];
+    assert_eq!(service.replicas.sent, [0, 3, 0, 0, 0]);
+    assert_eq!(service.replicas.failed, [0; 5]);
+    assert_eq!((service.requests, service.failed), (0, 0));
+    assert!(service.admission.is_empty(), "{:?}", service.admission);
 }
 
 #[test]
