@@ -2,6 +2,7 @@
 
 use super::super::app::{App, Link};
 use super::super::message::{Latency, LoadStatus, sum};
+use super::super::trend::Point;
 use super::super::words::{carries, cost, cut, latency, latency_if_any, percent, percent_of};
 use super::bar;
 use super::canvas::Canvas;
@@ -183,35 +184,36 @@ pub(super) fn trend(app: &App, canvas: &mut Canvas<'_>) {
     let Some(trend) = app.model().trend(app.service) else {
         return;
     };
-    let highest = |value: fn(&super::super::trend::Point) -> u64| {
-        trend.points().map(value).max().unwrap_or(0)
-    };
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a rate is not negative, and a bar has a few blocks"
     )]
-    let rate = |point: &super::super::trend::Point| point.rate as u64;
-    let p99 = |point: &super::super::trend::Point| point.p99_us.unwrap_or(0);
-    let failed = |point: &super::super::trend::Point| point.failed_thousandths;
-    let labels = [
-        ("requests/s", words::count(highest(rate))),
-        ("p99", latency(highest(p99))),
-        ("errors", percent(highest(failed) as f64 / 1_000.0)),
+    let rate: fn(&Point) -> u64 = |point| point.rate as u64;
+    let p99: fn(&Point) -> u64 = |point| point.p99_us.unwrap_or(0);
+    let failed: fn(&Point) -> u64 = |point| point.failed_thousandths;
+    let part: fn(u64) -> String = |thousandths| percent(thousandths as f64 / 1_000.0);
+    let shown = [
+        (
+            "requests/s",
+            Ink::First,
+            rate,
+            words::count as fn(u64) -> String,
+        ),
+        ("p99", Ink::First, p99, latency),
+        ("errors", Ink::Alarm, failed, part),
     ];
-    let fixed: usize = labels
-        .iter()
-        .map(|(name, high)| name.chars().count() + high.chars().count() + 6)
-        .sum();
-    let width = (canvas.width().saturating_sub(fixed) / labels.len()).min(60);
-    let values = [
-        bar::last(trend.points(), width, rate),
-        bar::last(trend.points(), width, p99),
-        bar::last(trend.points(), width, failed),
-    ];
-    let inks = [Ink::First, Ink::First, Ink::Alarm];
+    // How many values fit depends on the labels, and these on the values. The highest value of all
+    // has about as many characters as the highest that fits.
+    let fixed = shown.iter().map(|(name, _, value, write)| {
+        let highest = trend.points().map(value).max().unwrap_or(0);
+        name.chars().count() + write(highest).chars().count() + 6
+    });
+    let width = (canvas.width().saturating_sub(fixed.sum()) / shown.len()).min(60);
     let mut line = Line::default();
-    for (((name, high), values), ink) in labels.into_iter().zip(values).zip(inks) {
+    for (name, ink, value, write) in shown {
+        let values = bar::last(trend.points(), width, value);
+        let high = write(values.iter().copied().max().unwrap_or(0));
         let end = line.columns() + name.chars().count() + width + high.chars().count() + 6;
         let blocks = format!("{:>width$}", bar::sparkline(&values));
         line = line

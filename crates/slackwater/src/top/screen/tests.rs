@@ -434,6 +434,31 @@ fn clicks_choose_open_sort_and_change_the_service() {
 }
 
 #[test]
+fn sparkline_is_labelled_with_its_own_highest_value() {
+    let mut app = app_of(samples::serve_fleet(), samples::serve_tick());
+    let asks = app.ask(Instant::now());
+    // The highest rate was in the first second, for which only the large screen has room.
+    let history = History {
+        at_ms: (1..=30).collect(),
+        rate: (1..=30)
+            .map(|at| if at == 1 { 9_000.0 } else { 7.0 })
+            .collect(),
+        ..History::default()
+    };
+    for ask in asks {
+        app.take_answer(&ask, Answer::History(Ok(history.clone())));
+    }
+    let label = |app: &mut App, size| {
+        let screen = text(&drawn(app, size));
+        let line = screen.lines().find(|line| line.starts_with(" requests/s "));
+        let (_, label) = line.unwrap().split_once("≤ ").unwrap();
+        label.split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(label(&mut app, SMALL), "692", "that of the tick");
+    assert_eq!(label(&mut app, LARGE), "9,000");
+}
+
+#[test]
 fn any_size_and_any_message_can_be_drawn() {
     let strange = r#"{"revision":1,"services":[{"rate":1e300,"rif_limit":{"min":4294967295,
         "median":4294967295,"max":1},"pool":[{"replica":999999,"rif":4294967295,
