@@ -134,9 +134,12 @@ fn natural(left: &str, right: &str) -> Ordering {
     let (mut left_rest, mut right_rest) = (left, right);
     loop {
         let (left_part, right_part) = (first_part(left_rest), first_part(right_rest));
-        let ordering = match (left_part.parse::<u64>(), right_part.parse::<u64>()) {
-            (Ok(left), Ok(right)) => left.cmp(&right),
-            _ => left_part.cmp(right_part),
+        let ordering = if is_number(left_part) && is_number(right_part) {
+            // Longer numbers are larger, however many digits they have.
+            let [left, right] = [left_part, right_part].map(|it| it.trim_start_matches('0'));
+            left.len().cmp(&right.len()).then_with(|| left.cmp(right))
+        } else {
+            left_part.cmp(right_part)
         };
         if ordering.is_ne() || left_part.is_empty() {
             // `01` and `1` are the same number, but two names.
@@ -147,9 +150,14 @@ fn natural(left: &str, right: &str) -> Ordering {
     }
 }
 
+/// Returns whether a text begins with a digit.
+fn is_number(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
+}
+
 /// The digits, or the other characters, with which a text begins.
 fn first_part(text: &str) -> &str {
-    let is_number = text.starts_with(|first: char| first.is_ascii_digit());
+    let is_number = is_number(text);
     let end = text.find(|next: char| next.is_ascii_digit() != is_number);
     &text[..end.unwrap_or(text.len())]
 }
@@ -219,8 +227,17 @@ mod tests {
             ("1", "1", Ordering::Equal),
             ("", "", Ordering::Equal),
             ("99999999999999999999", "1", Ordering::Greater),
+            ("5", "10", Ordering::Less),
+            ("10", "30000000000000000000", Ordering::Less),
+            ("5", "30000000000000000000", Ordering::Less),
+            (
+                "0030000000000000000000",
+                "30000000000000000001",
+                Ordering::Less,
+            ),
         ] {
             assert_eq!(natural(left, right), expected, "{left} {right}");
+            assert_eq!(natural(right, left), expected.reverse(), "{right} {left}");
         }
     }
 }
