@@ -23,8 +23,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// resolved and fleets discovered.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Largest body of an answer.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Timeout of an answer's body. The status of the largest fleet takes a while also to be sent.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Largest body of an answer. The status of 65,536 replicas has at most some 3 KiB for each.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// The most bytes that are shown of an error response's body.
 const REFUSAL_BYTES_MAX: usize = 4 << 10;
 
@@ -143,7 +146,7 @@ impl<'w> Wanted<'w> {
 /// Sends a request and returns the whole body of the answer.
 pub(crate) async fn answer(address: &Address, wanted: Wanted<'_>) -> Result<Bytes, Failure> {
     let (answer, _connection) = ask(address, wanted).await?;
-    timeout(ANSWER_TIMEOUT, whole(answer, ANSWER_BYTES_MAX))
+    timeout(BODY_TIMEOUT, whole(answer, ANSWER_BYTES_MAX))
         .await
         .map_err(|_| Failure::Late)?
 }
@@ -275,6 +278,16 @@ mod tests {
         endless.resize(REFUSAL_BYTES_MAX + 100, b'x');
         let text = refusal(&endless).await;
         assert_eq!(text, "it answered 500 Internal Server Error: ");
+    }
+
+    #[tokio::test]
+    async fn answer_of_a_large_fleet_is_read_whole() {
+        let head = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
+        let mut pieces = vec![head];
+        pieces.extend(core::iter::repeat_n(vec![b'x'; 1 << 20], 17));
+        let (address, _) = server(pieces).await;
+        let answer = json(&address, "/status").await.unwrap();
+        assert_eq!(answer.len(), 17 << 20);
     }
 
     #[tokio::test]
