@@ -143,12 +143,18 @@ impl<'w> Wanted<'w> {
     }
 }
 
-/// Sends a request and returns the whole body of the answer.
-pub(crate) async fn answer(address: &Address, wanted: Wanted<'_>) -> Result<Bytes, Failure> {
+/// Sends a request and returns the answer with its whole body.
+pub(crate) async fn answer(
+    address: &Address,
+    wanted: Wanted<'_>,
+) -> Result<Response<Bytes>, Failure> {
     let (answer, _connection) = ask(address, wanted).await?;
-    timeout(BODY_TIMEOUT, whole(answer, ANSWER_BYTES_MAX))
-        .await
-        .map_err(|_| Failure::Late)?
+    let (head, body) = answer.into_parts();
+    let body = timeout(BODY_TIMEOUT, whole(body, ANSWER_BYTES_MAX)).await;
+    Ok(Response::from_parts(
+        head,
+        body.map_err(|_| Failure::Late)??,
+    ))
 }
 
 /// The task that drives a connection. Dropping this aborts it.
@@ -190,14 +196,14 @@ pub(super) async fn ask(
         return Ok((answer, connection));
     }
     let status = answer.status();
-    let why = timeout(ANSWER_TIMEOUT, whole(answer, REFUSAL_BYTES_MAX)).await;
+    let why = timeout(ANSWER_TIMEOUT, whole(answer.into_body(), REFUSAL_BYTES_MAX)).await;
     let why = why.ok().and_then(Result::ok).unwrap_or_default();
     let why = String::from_utf8_lossy(&why).into_owned();
     Err(Failure::Refused(status, why))
 }
 
-async fn whole(answer: Response<Incoming>, bytes_max: usize) -> Result<Bytes, Failure> {
-    let body = Limited::new(answer.into_body(), bytes_max).collect().await;
+async fn whole(body: Incoming, bytes_max: usize) -> Result<Bytes, Failure> {
+    let body = Limited::new(body, bytes_max).collect().await;
     let body =
         body.map_err(|error| Failure::Strange(format!("its answer is unusable: {error}")))?;
     Ok(body.to_bytes())

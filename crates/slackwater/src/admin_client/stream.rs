@@ -61,5 +61,6 @@ impl Stream {
 
 /// Requests a path that answers with JSON.
 pub(crate) async fn json(address: &Address, path: &str) -> Result<Bytes, Failure> {
-    answer(address, Wanted::read(path, "application/json")).await
+    let answer = answer(address, Wanted::read(path, "application/json")).await?;
+    Ok(answer.into_body())
 }

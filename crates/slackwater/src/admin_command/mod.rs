@@ -12,7 +12,7 @@ use crate::admin_client::{self, Address, Failure, Wanted, address, block_on, enc
 use crate::output::print;
 use bytes::Bytes;
 use core::time::Duration;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use setting::Setting;
@@ -230,8 +230,10 @@ impl Server {
         match command {
             Command::Status => {
                 let authority = self.address.authority();
-                let render = |status: &Status| words::status(status, &authority);
-                self.fetch_text("/status", is_json, render).await
+                let answer = self.exchange(Wanted::read("/status", JSON)).await?;
+                let now = words::sent_at(&answer);
+                let render = |status: &Status| words::status(status, &authority, now);
+                self.render(answer.body(), is_json, render)
             }
             Command::Decisions(filter) => {
                 let (form, accept) = if is_json {
@@ -258,7 +260,8 @@ impl Server {
                     words::overrides(told)
                         .unwrap_or_else(|| "nothing is changed at run time\n".to_owned())
                 };
-                self.fetch_text("/overrides", is_json, render).await
+                let answer = self.read("/overrides", JSON).await?;
+                self.render(&answer, is_json, render)
             }
             Command::Config if is_json => Err(Fault::usage(
                 "--json: the configuration is a file in TOML; leave --json out",
@@ -344,17 +347,6 @@ impl Server {
         }
     }
 
-    /// Reads a path and formats its answer as text.
-    async fn fetch_text<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        is_json: bool,
-        render: impl FnOnce(&T) -> String,
-    ) -> Result<String, Fault> {
-        let answer = self.read(path, JSON).await?;
-        self.render(&answer, is_json, render)
-    }
-
     /// Changes something and formats the answer as text.
     async fn changed<T: DeserializeOwned>(
         &self,
@@ -403,6 +395,10 @@ impl Server {
     }
 
     async fn ask(&self, wanted: Wanted<'_>) -> Result<Bytes, Fault> {
+        Ok(self.exchange(wanted).await?.into_body())
+    }
+
+    async fn exchange(&self, wanted: Wanted<'_>) -> Result<Response<Bytes>, Fault> {
         let is_change = wanted.is_change();
         let answer = admin_client::answer(&self.address, wanted).await;
         answer.map_err(|failure| self.fault(&failure, is_change))

@@ -5,8 +5,11 @@ use crate::output::clean;
 use crate::terminal::problems::problem_lines;
 use crate::terminal::words::{clock, count};
 use crate::text_table::text_table;
+use bytes::Bytes;
 use core::fmt::Write as _;
 use core::time::Duration;
+use http::Response;
+use http::header::DATE;
 use serde::Deserialize;
 use slackwater_admin::{Meaning, Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
 use slackwater_telemetry::attempt_failure::FailureFacts;
@@ -159,8 +162,8 @@ impl Replica {
     }
 }
 
-/// The state of a process, its services and their replicas.
-pub(super) fn status(status: &Status, address: &str) -> String {
+/// The state of a process, its services and their replicas, at `now` by its clock.
+pub(super) fn status(status: &Status, address: &str, now: SystemTime) -> String {
     let up = clock(Duration::from_millis(status.uptime_ms));
     let mut text = format!(
         "slackwater {} {} at {address}, process {}, {}, up {up}\n",
@@ -169,7 +172,6 @@ pub(super) fn status(status: &Status, address: &str) -> String {
         status.process,
         clean(&status.phase),
     );
-    let now = SystemTime::now();
     for problem in &status.problems {
         text += &problem_lines(problem, now);
     }
@@ -268,6 +270,16 @@ fn recent(recent: &RecentFacts) -> String {
         let _ = write!(text, "; attempts: {attempts}");
     }
     text
+}
+
+/// When an answer was sent, by the server's clock: this machine's may differ.
+pub(super) fn sent_at(answer: &Response<Bytes>) -> SystemTime {
+    let date = answer
+        .headers()
+        .get(DATE)
+        .and_then(|date| date.to_str().ok());
+    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    date.unwrap_or_else(SystemTime::now)
 }
 
 /// How long ago that was, in the largest unit that fits; `--json` has the date.

@@ -53,6 +53,19 @@ fn start_of_a_state_is_shown_as_its_age() {
 }
 
 #[test]
+fn answer_has_the_date_of_the_server() {
+    let answer = Response::builder().header(DATE, "Thu, 01 Jan 1970 00:16:40 GMT");
+    let answer = answer.body(Bytes::new()).expect("an answer");
+    let date = UNIX_EPOCH + Duration::from_secs(1_000);
+    assert_eq!(sent_at(&answer), date);
+    let before = SystemTime::now();
+    assert!(
+        sent_at(&Response::new(Bytes::new())) >= before,
+        "without a date"
+    );
+}
+
+#[test]
 fn overrides_are_shown_as_tables_if_there_are_any() {
     assert_eq!(overrides(&Overrides::default()), None);
     let told = Overrides {
@@ -144,7 +157,7 @@ fn control_characters_in_remote_text_are_removed() {
         }],
         meaning,
     });
-    for text in [status(&status_of, "x:1"), of_settings] {
+    for text in [status(&status_of, "x:1", UNIX_EPOCH), of_settings] {
         let is_unsafe = |letter: &char| letter.is_control() && *letter != '\n';
         assert_eq!(text.chars().find(is_unsafe), None, "{text}");
     }
