@@ -125,6 +125,10 @@
   model.handleTick({ ...tick(1900), uptime_ms: 8 });
   same("a restarted process with the same number has no history", [model.services[0].series.at, model.services[0].hasHistory], [[1900], false]);
 
+  model.handleTick({ ...tick(700), uptime_ms: 10 });
+  model.handleTick({ ...tick(1800), uptime_ms: 11 });
+  same("a clock that was set back begins the history anew", [model.services[0].series.at, model.services[0].hasHistory], [[700, 1800], false]);
+
   const { Recent } = await from("recent");
   const recent = new Recent();
   [[9, 0], [1, 1], [2, 0], [0, 3]].forEach((sent, at) => recent.push(at, 2500, sent, [0, 1]));
@@ -153,6 +157,9 @@
     sheet.show(model, model.services[0], 1);
   }
   same("failures of one replica by the second", sheet.series.column("failed"), [2, 2]);
+  model.handleTick(tick(1900));
+  sheet.show(model, model.services[0], 1);
+  same("the sheet, too, begins anew with the clock", sheet.series.at, [1900]);
 
   const arrange = await from("arrange");
   model.handleTick(tick(2000));

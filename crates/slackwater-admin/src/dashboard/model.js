@@ -133,7 +133,7 @@ export class Model {
     return anew;
   }
 
-  /** Drops the data of the previous process. */
+  /** Drops the data of the previous process, or of before its clock was set back. */
   forget() {
     for (const service of this.services) {
       service.series = new Series(service.series.capacity);
@@ -145,8 +145,9 @@ export class Model {
   /** @param {any} tick @returns {boolean} whether it was accepted: it must belong to the current fleet */
   handleTick(tick) {
     if (!this.fleet || tick.revision !== this.fleet.revision || tick.services.length !== this.services.length) return false;
-    // A process in a container has the same number after each start.
-    if (this.tick && tick.uptime_ms < this.tick.uptime_ms) this.forget();
+    // A process in a container has the same number after each start. After its clock was set back,
+    // the times of earlier data mean nothing, and no newer data would be taken.
+    if (this.tick && (tick.uptime_ms < this.tick.uptime_ms || tick.at_ms < this.tick.at_ms)) this.forget();
     this.tick = tick;
     this.services.forEach((service, index) => {
       service.tick = tick.services[index];

@@ -105,8 +105,8 @@ export class ReplicaView {
   show(model, service, index) {
     const replica = service.replicas[index];
     if (this.root.hidden || !replica) return;
-    // The view was opened for another replica meanwhile.
-    if (keyOf(service, index) !== this.key) void this.open(service, index, false);
+    // The view was opened for another replica meanwhile, or the process's clock was set back.
+    if (keyOf(service, index) !== this.key || model.tick.at_ms < this.lastAt) void this.open(service, index, false);
     const { limit } = service;
     setText(this.title, replica.name);
     const facts = [

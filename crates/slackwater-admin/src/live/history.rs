@@ -111,6 +111,14 @@ impl History {
         let samples_max = (REPLICA_SAMPLES_MAX / replicas.max(1)).clamp(1, ticks_max);
         for (service, said) in fleet.services.iter().zip(&tick.services) {
             let series = self.services.entry(service.name.clone()).or_default();
+            // The clock was set back, so the times of earlier samples mean nothing.
+            if series
+                .samples
+                .back()
+                .is_some_and(|last| last.at_ms > tick.at_ms)
+            {
+                *series = Series::default();
+            }
             let sample = series.sample(tick.at_ms, said);
             keep(&mut series.samples, sample, ticks_max);
             let columns = &said.replicas;

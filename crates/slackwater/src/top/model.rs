@@ -143,7 +143,9 @@ impl Model {
         if tick.revision != self.fleet.revision {
             return;
         }
-        if tick.uptime_ms < self.uptime_ms {
+        // After its clock was set back, the times of earlier points mean nothing.
+        let is_set_back = (self.tick.as_ref()).is_some_and(|last| tick.at_ms < last.at_ms);
+        if tick.uptime_ms < self.uptime_ms || is_set_back {
             self.trends.fill_with(Trend::default);
         }
         self.uptime_ms = tick.uptime_ms;
@@ -379,6 +381,21 @@ mod tests {
         assert_eq!(model.rif_limit(0), Some(5));
         assert!(model.row(0, 20).is_none());
         assert!(model.row(1, 0).is_none());
+    }
+
+    #[test]
+    fn clock_step_back_restarts_the_trend() {
+        let mut model = samples::serve();
+        let tick = samples::serve_tick();
+        let earlier = Tick {
+            at_ms: tick.at_ms - 60_000,
+            ..tick.clone()
+        };
+        model.take_tick(tick);
+        model.take_tick(earlier.clone());
+        let points = model.trend(0).expect("there is one").points();
+        let times: Vec<_> = points.map(|point| point.at_ms).collect();
+        assert_eq!(times, [earlier.at_ms]);
     }
 
     #[test]

@@ -19,6 +19,19 @@ fn fleet() -> Fleet {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
+fn clock_step_back_restarts_the_history() {
+    let (fleet, mut history) = (fleet(), History::new(SECOND));
+    for at_ms in [5_000, 6_000, 2_000, 3_000] {
+        history.push(&fleet, &tick(at_ms));
+    }
+    let past = history.of_service(&fleet, "web").expect("it is there");
+    assert_eq!(past.at_ms, [2_000, 3_000]);
+    let replica = &fleet.services[0].replicas[0].name;
+    let past = history.of_replica(&fleet, "web", replica);
+    assert_eq!(past.expect("it is there").at_ms, [2_000, 3_000]);
+}
+
+#[test]
 fn a_tick_is_in_both_histories() {
     let (fleet, mut history) = (fleet(), History::new(SECOND));
     let mut said = tick(5_000);
