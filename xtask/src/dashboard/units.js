@@ -101,7 +101,9 @@
   same("how full: by reports alone", web.replicas.map((r) => [r.capacity, r.cost, r.full]), [[2, 700, 1.5], [9, null, null]]);
   const { arranged } = await from("arrange");
   same("the fullest first, the unknown last", [arranged(web.replicas, "full", ""), arranged(web.replicas.slice().reverse(), "full", "")].map((all) => all.map((r) => r.name)), [["a", "b"], ["a", "b"]]);
-  const { keysOf: keys, replicaText } = await from("fleet_view");
+  const { downRows, keysOf: keys, replicaText } = await from("fleet_view");
+  same("ages by the process's clock", downRows({ at: 60_000, since: 1_000, checked: 57_000 }), [["since", `${words.moment(1_000, 60_000)}, 59 s`], ["last check", "3 s ago"]]);
+  same("the moment of a tick", web.replicas.map((r) => r.at), [1000, 1000]);
   same("the key of what it can carry", [keys(web, false), keys(web, true)].map((all) => all.some(([, , text]) => text === "what it can carry")), [true, false]);
   same("one replica in words", replicaText(web.replicas[0], 3).includes("can carry 2.0: 150 % full · 4 in flight from here · latency 0.0 ms · a request costs 700 µs"), true);
   same("limit and workers", [web.limit, web.workers], [3, [0, 1]]);

@@ -39,7 +39,6 @@ const heightOf = (tall) => rowsOf(tall).reduce((sum, height) => sum + height + H
  * @property {number | null} pointed the index of a replica
  * @property {number | null} chosen as above
  * @property {boolean} tall whether there is room for tall rows
- * @property {number} now ms since 1970
  */
 
 /** Whether this many columns can be distinguished. @param {number} width @param {number} count */
@@ -103,7 +102,7 @@ export function paint(draw, width, scene) {
     paintInFlight(draw, places, replica, place);
     paintLatency(draw, places, replica, place);
     paintRate(draw, places, replica, place);
-    paintState(draw, places, replica, place, scene.now);
+    paintState(draw, places, replica, place);
   });
   if (scene.limit !== null) dashed(draw, GUTTER, places.right, places.rifY(scene.limit), theme().ink, [5, 3]);
   paintGhost(draw, places, scene.frame);
@@ -216,8 +215,8 @@ function paintRate(draw, places, replica, place) {
   else if (places.pitch >= 40) label(draw, rate(Math.round(replica.rate)), x, y, replica.failures > 0 ? colours.alarm : colours.ink, "center");
 }
 
-/** Draws the state unless it is "available", as a word where there is room. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place @param {number} now */
-function paintState(draw, places, replica, place, now) {
+/** Draws the state unless it is "available", as a word where there is room. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./model.js").Replica} replica @param {number} place */
+function paintState(draw, places, replica, place) {
   const colours = theme();
   const { sign, text } = stateOf(replica.state);
   const trouble = troubleText(replica.trouble);
@@ -226,7 +225,7 @@ function paintState(draw, places, replica, place, now) {
   const [x, y] = [places.middle(place), places.rateBase + 11];
   const colour = replica.alarming || trouble ? colours.alarm : colours.soft;
   if (places.pitch >= PITCH_STATE) {
-    const since = places.pitch >= PITCH_WIDE && replica.since !== null ? ` for ${clock(Math.max(0, now - replica.since))}` : "";
+    const since = places.pitch >= PITCH_WIDE && replica.since !== null ? ` for ${clock(Math.max(0, replica.at - replica.since))}` : "";
     label(draw, fit(draw, `${mark} ${sign ? text + since : trouble}`, places.pitch - 6), x, y, colour, "center");
   } else if (places.pitch >= PITCH_MIN + 3) label(draw, mark, x, y, colour, "center");
   else {

@@ -172,7 +172,7 @@ export class FleetView {
     if (!draw) return;
     picture.paint(draw, width, {
       replicas: this.shown, limit: service.limit, frame, pointed: shared.pointed,
-      chosen: shared.chosen?.replica ?? null, tall: this.tall, now: Date.now(),
+      chosen: shared.chosen?.replica ?? null, tall: this.tall,
     });
     if (replica) this.tip.show(replica.name, tipRows(replica, service.limit), ...layout.pointOf(pointed));
     else this.tip.hide();
@@ -253,8 +253,7 @@ export function tipRows(replica, limit) {
 }
 
 /** Since when, and when it was last checked. @param {Replica} replica @returns {[string, string][]} */
-export function downRows({ since, checked }) {
-  const now = Date.now();
+export function downRows({ at: now, since, checked }) {
   /** @type {[string, string][]} */
   const rows = [["since", since === null ? "the start" : `${moment(since, now)}, ${ago(now - since)}`]];
   if (checked !== null) rows.push(["last check", `${ago(now - checked)} ago`]);

@@ -16,6 +16,7 @@ export const WINDOW_MS = 900_000;
  * @property {string} address
  * @property {string} state
  * @property {boolean} out whether it gets no requests: by its state, or because its tier is not in use
+ * @property {number} at ms since 1970 of all this, by the process's clock, which may differ from the browser's
  * @property {number | null} since ms since 1970 at which its state began; `null` if it is older than the process
  * @property {string} why the reason; empty if there is none
  * @property {string} remedy how to fix it; empty if there is nothing to do
@@ -253,7 +254,7 @@ function replicasOf(fleet, service, tick) {
     return {
       index: i, name: told.name, short: service.short?.[i] ?? told.name, address: told.address,
       state, out: !stateOf(state).takes_requests || told.tier > (service.tick.tier ?? told.tier),
-      since: standing?.since_ms ?? null, why: standing?.why ?? "", remedy: remedies.get(standing?.why) ?? "", checked: standing?.checked_at_ms ?? null, alarming: stateOf(state).alarming,
+      at: tick.at_ms, since: standing?.since_ms ?? null, why: standing?.why ?? "", remedy: remedies.get(standing?.why) ?? "", checked: standing?.checked_at_ms ?? null, alarming: stateOf(state).alarming,
       rif: rif ?? ours, ours, reported: rif !== null,
       latency: columns.latency_us[i] ?? columns.p50_us[i], p50: columns.p50_us[i], p99: columns.p99_us[i],
       capacity: millirif === null ? null : millirif / 1000, cost: columns.cost_us?.[i] ?? null, full: rif !== null && millirif ? (rif * 1000) / millirif : null,

@@ -112,7 +112,7 @@ export class ReplicaView {
     const facts = [
       ["service", service.name], ["address", replica.address],
       ["state", standingText(replica)],
-      ...(replica.alarming ? downRows(replica) : [["in that state", replica.since === null ? "since the start" : `for ${ago(Date.now() - replica.since)}`]]),
+      ...(replica.alarming ? downRows(replica) : [["in that state", replica.since === null ? "since the start" : `for ${ago(replica.at - replica.since)}`]]),
       ["share of requests", percent(replica.share)],
       ["share it may take", percent(replica.allowed)],
     ];
