@@ -68,8 +68,8 @@ impl Connection {
         self.streams.open() < self.streams_max()
     }
 
-    /// Sends the head of a request; the target's scheme is not used. Call it only if [`Self::check`] succeeds and [`Self::has_room`]
-    /// is true.
+    /// Sends the head of a request; the target's scheme is not used. Call it only if
+    /// [`Self::check`] succeeds and [`Self::has_room`] is true.
     pub fn begin(&mut self, method: &Method, uri: &Uri, headers: &Fields, is_end: bool) -> Key {
         let id = self.next_ours;
         self.next_ours += 2;
