@@ -45,7 +45,7 @@ pub(super) async fn relay<W: Watch>(
     (end, is_in_order)
 }
 
-/// Which sides take no more data, although they may still have sent some.
+/// The sides that take no more data, although they may still have sent some.
 #[derive(Debug, Default)]
 struct Refusals {
     client: bool,

@@ -7,10 +7,10 @@
 //!
 //! All requests on a connection share its send window, and bodies that the replica does not read
 //! use it up. A long body therefore gets a connection of whose window they use less than half, if
-//! necessary a new one, and short bodies prefer such a connection. When no more connections are allowed, bodies
-//! share the existing ones, but none is sent on a connection that has been short of window for
-//! [`SHORT_MAX`]. If all streams are in use, a request waits for one, for at most the connect
-//! timeout.
+//! necessary a new one, and short bodies prefer such a connection. When no more connections are
+//! allowed, bodies share the existing ones, but none is sent on a connection that has been short of
+//! window for [`SHORT_MAX`]. If all streams are in use, a request waits for one, for at most the
+//! connect timeout.
 
 use super::connect::{Target, connect};
 use super::liveness::{Liveness, LivenessAction};
