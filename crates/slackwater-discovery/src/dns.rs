@@ -113,23 +113,23 @@ impl Resolver {
     /// Returns the records of one kind; an answer may also contain records that lead to them.
     ///
     /// A name without a final dot is looked up in one domain after the other, until one has
-    /// records. A failed lookup is the result: the records may be there, and those of the next
-    /// domain may lead to another service.
+    /// records. If none has, a failed lookup is the result: the records may be there.
     async fn records(
         &self,
         name: &str,
         kind: RecordType,
     ) -> Result<(Vec<Record>, Duration), Unknown> {
         let parsed = Name::from_utf8(name).map_err(|error| Unknown(format!("{name}: {error}")))?;
-        let mut none_ttl = Duration::MAX;
+        let mut none = Ok((Vec::new(), Duration::MAX));
         for name in self.full_names(parsed) {
-            let (records, ttl) = self.records_at(name, kind).await?;
-            if !records.is_empty() {
-                return Ok((records, ttl));
+            match (self.records_at(name, kind).await, &mut none) {
+                (Ok((records, ttl)), _) if !records.is_empty() => return Ok((records, ttl)),
+                (Ok((_, ttl)), Ok((_, least))) => *least = ttl.min(*least),
+                (Err(unknown), Ok(_)) => none = Err(unknown),
+                (_, Err(_)) => {}
             }
-            none_ttl = none_ttl.min(ttl);
         }
-        Ok((Vec::new(), none_ttl))
+        none
     }
 
     /// The fully qualified names that `name` may mean, in the order of lookups. hickory itself goes

@@ -31,6 +31,7 @@ pub(super) async fn connect(
     let socket = SockRef::from(&stream);
     socket.set_tcp_keepalive(&keepalive)?;
     // The system does not check while it repeats data that the peer has not acknowledged.
+    #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(idle + interval * CHECKS))?;
     Ok(stream)
 }
@@ -83,6 +84,7 @@ mod tests {
         assert_eq!(play(&[]).await, (None, 0));
     }
 
+    #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_machine_that_is_gone_is_noticed_while_data_are_on_the_way_too() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");

@@ -4,7 +4,7 @@
 //! connections.
 
 use super::grpc;
-use crate::forward::{Stream, Target, connect};
+use crate::forward::{Stream, Target, connect, is_own_lack};
 use bytes::{Bytes, BytesMut};
 use core::fmt::Display;
 use core::net::SocketAddr;
@@ -34,26 +34,28 @@ pub(super) const fn spoken(check: HealthCheck, requests: ReplicaProtocol) -> Rep
     }
 }
 
-/// Checks the replica at `address`, which is `target`'s; the error describes the failure.
+/// Checks the replica at `address`, which is `target`'s; the error describes the failure. `None` if
+/// this process lacks what a connection needs.
 pub(super) async fn check(
     settings: &HealthSettings,
     protocol: ReplicaProtocol,
     (scheme, address): (&str, SocketAddr),
     target: &Target,
-) -> Result<(), String> {
+) -> Option<Result<(), String>> {
     let checking = async {
-        let stream = connect(target, None, settings.timeout).await;
-        let stream = stream.map_err(|error| format!("no connection: {error}"))?;
-        match &settings.check {
+        let stream = match connect(target, None, settings.timeout).await {
+            Ok(stream) => stream,
+            Err(error) if is_own_lack(&error) => return None,
+            Err(error) => return Some(Err(format!("no connection: {error}"))),
+        };
+        Some(match &settings.check {
             HealthCheck::None | HealthCheck::Tcp => Ok(()),
             HealthCheck::Http => ask_http(settings, protocol, (scheme, address), stream).await,
             HealthCheck::Grpc => ask_grpc(settings, (scheme, address), stream).await,
-        }
+        })
     };
-    match tokio::time::timeout(settings.timeout, checking).await {
-        Ok(checked) => checked,
-        Err(_) => Err(format!("no answer within {:?}", settings.timeout)),
-    }
+    let checked = tokio::time::timeout(settings.timeout, checking).await;
+    checked.unwrap_or_else(|_| Some(Err(format!("no answer within {:?}", settings.timeout))))
 }
 
 fn failure_of(what: &str) -> impl Fn(hyper::Error) -> String {

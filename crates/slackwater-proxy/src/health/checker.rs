@@ -136,13 +136,13 @@ impl Checker {
                 let _place = self.places.acquire().await;
                 check(&self.settings, self.protocol, at, &target).await
             };
-            let has_changed = standing.note(checked.is_ok(), self.settings.thresholds);
-            self.note(
-                &replica,
-                standing.verdict(),
-                checked.as_ref().err(),
-                has_changed,
-            );
+            if let Some(checked) = checked {
+                let has_changed = standing.note(checked.is_ok(), self.settings.thresholds);
+                let failure = checked.as_ref().err();
+                self.note(&replica, standing.verdict(), failure, has_changed);
+            } else {
+                tracing::debug!(%address, "no health check: this process has no descriptor left");
+            }
             tokio::time::sleep(jittered(self.settings.interval, &mut draw)).await;
         }
     }

@@ -486,13 +486,14 @@ impl Listeners {
         self.next_number
     }
 
-    /// Stops accepting connections on the listener. Existing connections end in order.
-    fn close(&mut self, listener: Listener) {
+    /// Stops accepting connections on the listener. Existing connections end in order. `next` is
+    /// [`Phase::Leaving`] if another listener goes on with its sockets.
+    fn close(&mut self, listener: Listener, next: Phase) {
         self.closed.retain(|phase| !phase.is_closed());
         let Listener { phase, sockets, .. } = listener;
         // Dropped first: the worker then has the last copy, and accepts the connections that wait.
         drop(sockets);
-        phase.send_replace(Phase::Draining);
+        phase.send_replace(next);
         self.closed.push(phase);
     }
 

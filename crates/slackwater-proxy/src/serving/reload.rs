@@ -11,7 +11,7 @@ use super::sources::{Opened, Sources, wait_for_fleets};
 use super::status::ServiceParts;
 use super::tls::Tls;
 use super::worker::{Command, ListenerPlan, Plan, ServicePlan, forwards_certificates};
-use super::{Listener, OpenedAnew, Proxy, ServiceSource, next_number, numbered, parts};
+use super::{Listener, OpenedAnew, Phase, Proxy, ServiceSource, next_number, numbered, parts};
 use crate::forward::forwards_ends;
 use crate::health::Health;
 use crate::service::orders::Orders;
@@ -365,7 +365,7 @@ impl Proxy {
                 }
                 NewListener::Anew(place, listener) => {
                     if let Some(before) = old.get_mut(place).and_then(Option::take) {
-                        self.listeners.close(before);
+                        self.listeners.close(before, Phase::Leaving);
                     }
                     self.listeners.open.push(listener);
                 }
@@ -377,7 +377,7 @@ impl Proxy {
         }
         for gone in old.into_iter().flatten() {
             reloaded.listeners_closed.push(gone.address.to_string());
-            self.listeners.close(gone);
+            self.listeners.close(gone, Phase::Draining);
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct AcceptLoop<H> {
     pub rules: Rc<Rules>,
     /// Limit of concurrent connections of all workers. Further connections wait to be accepted.
     pub connections: Arc<Semaphore>,
-    /// Phase of the shutdown.
+    /// Phase of the shutdown. [`Phase::Leaving`]: another loop goes on with the listeners' sockets.
     pub phase: watch::Receiver<Phase>,
     /// Drain time for requests in flight, from the moment when listeners close.
     pub drain: Duration,
@@ -73,7 +73,7 @@ impl<H: Handler> AcceptLoop<H> {
         let idle = self.drain_idle.min(self.drain).max(LAST_LOOK);
         let _ = tokio::time::timeout(idle, self.ended()).await;
         self.clients.enter(Phase::Draining);
-        // Each connection sees this phase, though it may be short.
+        // Connections see this phase, however short the drain is.
         let ends = (began + self.drain).max(Instant::now() + LAST_LOOK);
         let is_over = tokio::time::timeout_at(ends, self.ended()).await.is_err();
         let left = self.clients.open();
@@ -117,10 +117,11 @@ impl<H: Handler> AcceptLoop<H> {
                 clients.carry(stream, origin, handshakes, requests).await;
             });
         };
-        let mut draining = pin!(self.reached(Phase::Draining));
+        let mut draining = pin!(self.reached(Phase::Leaving));
         let mut complained_at: Option<Instant> = None;
         loop {
             let accepted = tokio::select! {
+                biased;
                 () = &mut draining => break,
                 accepted = listener.accept() => accepted,
             };
@@ -148,6 +149,10 @@ impl<H: Handler> AcceptLoop<H> {
             };
             // The semaphore is never closed.
             take(accepted, permit.ok());
+        }
+        // Those that wait have connected after a change that they must see.
+        if *self.phase.borrow() == Phase::Leaving {
+            return;
         }
         // Clients that are already connected would otherwise be refused when the listener closes.
         let mut waiting = waiting(listener);
@@ -199,13 +204,27 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forward::RequestBody;
+    use crate::forward::answer::refuse;
+    use crate::forward::head::Refusal;
+    use crate::forward::response::{Answer, Unwatched};
+    use crate::forward::session::ClientSettings;
+    use crate::forward::time::Deadlines;
+    use crate::forward::wire::Memory;
+    use http::StatusCode;
+    use slackwater_config::{ForwardedSettings, Limits, Timeouts};
+    use slackwater_http::Request;
+    use tokio::task::LocalSet;
+
+    fn listening() -> std::net::TcpListener {
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let mut listeners = crate::forward::client::listen(address, 1).expect("a port");
+        listeners.remove(0)
+    }
 
     #[tokio::test]
     async fn all_waiting_connections_are_accepted() {
-        let address = "127.0.0.1:0".parse().expect("an address");
-        let listener = crate::forward::client::listen(address, 1)
-            .expect("a port")
-            .remove(0);
+        let listener = listening();
         let address = listener.local_addr().expect("bound");
         let listener = TcpListener::from_std(listener).expect("a listener");
         let connect = |_| std::net::TcpStream::connect(address).expect("there is room");
@@ -213,5 +232,56 @@ mod tests {
         let taken: Vec<_> = waiting(listener).map(|(_, peer)| peer).collect();
         let local = |client: &std::net::TcpStream| client.local_addr().expect("connected");
         assert_eq!(taken, clients.iter().map(local).collect::<Vec<_>>());
+    }
+
+    struct Refuser;
+
+    impl Handler for Refuser {
+        type Watch = Unwatched;
+
+        async fn handle(
+            &self,
+            _request: Box<Request<RequestBody>>,
+            _origin: &Rc<Origin>,
+        ) -> Answer<Unwatched> {
+            refuse(Refusal {
+                status: StatusCode::NOT_FOUND,
+                reason: "there is nothing",
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn connections_that_wait_are_left_to_the_next_loop_of_the_sockets() {
+        for (phase, is_left) in [(Phase::Leaving, true), (Phase::Draining, false)] {
+            let listener = listening();
+            let next = listener.try_clone().expect("a copy");
+            let address = listener.local_addr().expect("bound");
+            let client = std::net::TcpStream::connect(address).expect("there is room");
+            let limits = Limits::default();
+            let settings = ClientSettings::new(&Timeouts::default(), &limits, &[]);
+            let deadlines = Deadlines::new(Duration::from_secs(1));
+            let (_phase, phases) = watch::channel(phase);
+            let accepting = AcceptLoop {
+                clients: Clients::new(&settings, &deadlines, &Memory::of_worker(1)),
+                handler: Rc::new(Refuser),
+                rules: Rules::new(&ForwardedSettings::default(), &limits),
+                connections: Arc::new(Semaphore::new(1)),
+                phase: phases,
+                drain: Duration::ZERO,
+                drain_idle: Duration::ZERO,
+            };
+            let bound = BoundListener {
+                index: 0,
+                listener: TcpListener::from_std(listener).expect("a listener"),
+                handshakes: None,
+            };
+            LocalSet::new()
+                .run_until(accepting.serve(vec![bound]))
+                .await;
+            let next = TcpListener::from_std(next).expect("a listener");
+            assert_eq!(waiting(next).count(), usize::from(is_left), "{phase:?}");
+            drop(client);
+        }
     }
 }

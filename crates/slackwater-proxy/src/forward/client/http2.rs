@@ -127,6 +127,7 @@ pub(crate) async fn serve<H: Handler>(
                 // A client that reads slowly sends updates of its windows. The drain has a timeout.
                 if session.phase() >= Phase::Draining {
                     deadline.arm(linger);
+                    session.moved();
                 }
             }
             deadline.poll_passed(cx)

@@ -18,7 +18,7 @@ use crate::forward::head::hygiene;
 use crate::forward::replica::http1::{Connection, Download, NoResponse, Sending};
 use crate::forward::replica::http2;
 use crate::forward::replica::multiplex::{Length, Multiplex, NoStream, StreamPermit};
-use crate::forward::replica::{Pool, ReplicaOptions, Target};
+use crate::forward::replica::{Pool, ReplicaOptions, Target, is_own_lack};
 use crate::forward::request::{BodyState, Progress, ReplayableRequest, RequestBody};
 use crate::forward::response::{Answer, ResponseBody, ResponseSource, Unwatched, Watch, drain};
 use crate::forward::time::{AttemptTimeouts, Deadline, Deadlines, Ticks};
@@ -28,7 +28,6 @@ use core::time::Duration;
 use http::{HeaderValue, StatusCode};
 use http_body::Body;
 use repeat::{Ending, FailedSend};
-use rustix::io::Errno;
 use slackwater_config::ReplicaAddress;
 use slackwater_config::ReplicaProtocol;
 use slackwater_core::overload::Shed;
@@ -516,36 +515,8 @@ impl Replica {
     }
 }
 
-/// Whether no connection could be opened because this process or machine lacks what it needs, which
-/// is no evidence about the replica.
-fn is_own_lack(error: &io::Error) -> bool {
-    let error = Errno::from_io_error(error);
-    error.is_some_and(|error| {
-        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&error)
-    })
-}
-
 /// Whether the replica switches to the protocol that the client requested.
 fn is_what_was_asked(asked: Option<&HeaderValue>, changed: Option<&HeaderValue>) -> bool {
     matches!((asked, changed), (Some(asked), Some(changed))
         if asked.as_bytes().eq_ignore_ascii_case(changed.as_bytes()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lack_of_descriptors_is_no_evidence_against_a_replica() {
-        for (errno, is_own) in [
-            (Errno::MFILE, true),
-            (Errno::NFILE, true),
-            (Errno::CONNREFUSED, false),
-            // IPv6 without an address of this machine.
-            (Errno::ADDRNOTAVAIL, false),
-        ] {
-            assert_eq!(is_own_lack(&io::Error::from(errno)), is_own, "{errno}");
-        }
-        assert!(!is_own_lack(&io::ErrorKind::TimedOut.into()));
-    }
 }

@@ -3,6 +3,7 @@
 use crate::forward::wire::Stream;
 use crate::tls::Connector;
 use core::time::Duration;
+use rustix::io::Errno;
 use slackwater_config::ReplicaAddress;
 use slackwater_http::proxy_protocol::{self, Ends, Version};
 use std::io;
@@ -85,6 +86,15 @@ pub(crate) async fn connect(
     }
 }
 
+/// Whether no connection could be opened because this process or machine lacks what it needs, which
+/// is no evidence about the replica.
+pub(crate) fn is_own_lack(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    error.is_some_and(|error| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&error)
+    })
+}
+
 /// Opens a connection and closes it, to check whether that succeeds.
 pub async fn reach(target: &Target, timeout: Duration) -> io::Result<()> {
     connect(target, None, timeout).await.map(drop)
@@ -111,5 +121,24 @@ async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
             }
             connected => return connected,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lack_of_descriptors_is_no_evidence_against_a_replica() {
+        for (errno, is_own) in [
+            (Errno::MFILE, true),
+            (Errno::NFILE, true),
+            (Errno::CONNREFUSED, false),
+            // IPv6 without an address of this machine.
+            (Errno::ADDRNOTAVAIL, false),
+        ] {
+            assert_eq!(is_own_lack(&io::Error::from(errno)), is_own, "{errno}");
+        }
+        assert!(!is_own_lack(&io::ErrorKind::TimedOut.into()));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) mod multiplex;
 mod options;
 mod pool;
 
-pub(crate) use connect::connect;
 pub use connect::{Target, reach};
+pub(crate) use connect::{connect, is_own_lack};
 pub use options::ReplicaOptions;
 pub(crate) use pool::Pool;

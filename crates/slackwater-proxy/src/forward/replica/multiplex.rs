@@ -62,9 +62,9 @@ pub(crate) struct Multiplex {
     open: RefCell<Vec<Rc<Link>>>,
     /// Held while a connection is opened.
     opening: Mutex<()>,
-    /// Number of failed connects so far, and the kind of the last failure.
+    /// Number of failed connects so far, and the last failure.
     failures: Cell<u64>,
-    last_failure: Cell<io::ErrorKind>,
+    last_failure: Cell<(io::ErrorKind, Option<i32>)>,
     freed: Rc<Freed>,
     connections_max: usize,
     streams_max: usize,
@@ -273,7 +273,7 @@ impl Multiplex {
             open: RefCell::new(Vec::new()),
             opening: Mutex::new(()),
             failures: Cell::new(0),
-            last_failure: Cell::new(io::ErrorKind::Other),
+            last_failure: Cell::new((io::ErrorKind::Other, None)),
             freed: Rc::default(),
             connections_max: options.connections_max.clamp(1, CONNECTIONS_MAX),
             streams_max: options.streams_max,
@@ -307,13 +307,13 @@ impl Multiplex {
                     return Ok(found);
                 }
                 if self.failures.get() > failures_before {
-                    return Err(NoStream::Unreachable(self.last_failure.get().into()));
+                    return Err(NoStream::Unreachable(self.last_failure()));
                 }
                 if self.open.borrow().len() < self.connections_max {
                     let opened = self.open(target, options).await;
                     let link = opened.map_err(|error| {
                         self.failures.set(self.failures.get() + 1);
-                        self.last_failure.set(error.kind());
+                        self.last_failure.set((error.kind(), error.raw_os_error()));
                         NoStream::Unreachable(error)
                     })?;
                     let permit = StreamPermit::take(&link);
@@ -324,6 +324,11 @@ impl Multiplex {
             }
             self.wait(body, waits_until).await?;
         }
+    }
+
+    fn last_failure(&self) -> io::Error {
+        let (kind, errno) = self.last_failure.get();
+        errno.map_or_else(|| kind.into(), io::Error::from_raw_os_error)
     }
 
     /// Waits until a stream may be free.

@@ -211,9 +211,11 @@ impl<W: Watch> ResponseBody<W> {
         }
         match &self.open {
             // Otherwise the replica's timeout runs, and it ends no later.
-            Some(open) if !open.waiting => open.poll_ended(cx),
-            _ => Poll::Pending,
+            Some(open) if !open.waiting => ready!(open.poll_ended(cx)),
+            _ => return Poll::Pending,
         }
+        self.settle(End::TooLong);
+        Poll::Ready(())
     }
 
     /// The connection to the replica, if it carries a tunnel.
@@ -426,5 +428,18 @@ mod tests {
             assert!(matches!(polled, Poll::Ready(Some(Err(_)))));
             assert_eq!(ended.get(), Some(expected));
         }
+    }
+
+    #[test]
+    fn response_that_is_not_taken_in_its_time_is_no_stall() {
+        let deadlines = Deadlines::new(Duration::from_secs(1));
+        let ended = Rc::default();
+        let watch = Ends(Rc::clone(&ended));
+        let text = ResponseSource::Own(Some(Bytes::from_static(b"more")));
+        let mut body = ResponseBody::forwarded(text, deadlines.add(), 1, watch);
+        body.open.as_mut().expect("not ended").ends_at = Some(0);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(body.poll_untaken(&mut cx).is_ready());
+        assert_eq!(ended.get(), Some(End::TooLong));
     }
 }

@@ -72,7 +72,7 @@ impl ReplicaLimiters {
         }
         let entry = self.queue.join(Instant::now());
         let granted = tokio::time::timeout_at(deadline, entry.granted());
-        // One that comes too late goes to the next request.
+        // A request that wakes too late leaves it to the next one.
         granted.await.ok().filter(|_| Instant::now() <= deadline)
     }
 }

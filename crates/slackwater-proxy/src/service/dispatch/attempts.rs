@@ -1,8 +1,8 @@
 //! One request and its attempts, each at another replica, until there is a response to forward or a
 //! reason to stop.
 //!
-//! The client gets the last attempt's response, or the reason why the last attempt has none. The
-//! rules (`retries`) decide whether there may be another attempt, and the policy picks its replica.
+//! The client gets the last attempt's response, or that of a second copy of the first, or the reason
+//! why the last attempt has none. The rules (`retries`) decide whether there may be another attempt, and the policy picks its replica.
 
 use super::hedged_pair::FailedAttempts;
 use super::{PickedFor, Service};
@@ -309,18 +309,12 @@ impl<'s> Attempts<'s> {
             second,
         } = failed;
         match (self.try_again(error, tried, attempts).await, second) {
-            (Ok(response), second) => {
-                if let Some(second) = second {
-                    second.discard();
-                }
-                response
-            }
             (Err(AttemptError::Failed(_)), Some(second)) => self.stand_in(*second),
-            (Err(error), second) => {
+            (tried, second) => {
                 if let Some(second) = second {
                     second.discard();
                 }
-                self.give_up(error)
+                tried.unwrap_or_else(|error| self.give_up(error))
             }
         }
     }
@@ -333,7 +327,8 @@ impl<'s> Attempts<'s> {
         mut attempt: usize,
     ) -> Result<AttemptResponse, AttemptError> {
         // A session stays at its replica, which may have room again for the next request.
-        let stays = self.pinned.is_some() && error.is_full();
+        let is_home = self.pinned.is_some_and(|it| tried.contains(&it));
+        let stays = is_home && error.is_full();
         let mut waits = 0;
         let mut sent_at = self.began;
         loop {

@@ -54,6 +54,10 @@ impl Service {
             };
             if attempt.replica().config.address == replica_permit.address() {
                 attempt.hold_replica_permit(replica_permit);
+                // It can be picked, though requests before this one may have found otherwise.
+                if let Some(limiter) = &attempt.replica().replica_limiter {
+                    limiter.grant_waiting();
+                }
                 return Some(attempt);
             }
             // The replica with the free permit cannot be picked.

@@ -34,7 +34,8 @@ pub(crate) struct FailedAttempts {
     pub(crate) tried: Vec<ReplicaId>,
     /// Number of replicas that received it.
     pub(crate) attempts: usize,
-    /// A second copy whose response may stand in if no other attempt has one.
+    /// A second copy whose response may stand in if no other attempt has one. Until then it holds
+    /// its replica's permit.
     pub(super) second: Option<Box<Second>>,
 }
 
