@@ -150,7 +150,7 @@ impl<H: Handler> AcceptLoop<H> {
             // The semaphore is never closed.
             take(accepted, permit.ok());
         }
-        // Those that wait have connected after a change that they must see.
+        // A client that waits may have connected after a change that it must see.
         if *self.phase.borrow() == Phase::Leaving {
             return;
         }

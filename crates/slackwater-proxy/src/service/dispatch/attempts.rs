@@ -1,8 +1,9 @@
 //! One request and its attempts, each at another replica, until there is a response to forward or a
 //! reason to stop.
 //!
-//! The client gets the last attempt's response, or that of a second copy of the first, or the reason
-//! why the last attempt has none. The rules (`retries`) decide whether there may be another attempt, and the policy picks its replica.
+//! The client gets the last attempt's response, or that of a second copy of the first, or the
+//! reason why the last attempt has none. The rules (`retries`) decide whether there may be another
+//! attempt, and the policy picks its replica.
 
 use super::hedged_pair::FailedAttempts;
 use super::{PickedFor, Service};
