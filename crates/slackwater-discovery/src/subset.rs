@@ -7,12 +7,14 @@ use slackwater_core::subset::Subset;
 use std::collections::BTreeMap;
 
 /// The replicas of a fleet that a subset has. Each tier has a subset of its own, so that backups
-/// are there when they are needed.
+/// are there when they are needed. So have its replicas of weight 0, which take no place of others
+/// and may get a weight at run time.
 pub(crate) fn subset_of(fleet: &Fleet, subset: &Subset) -> Fleet {
     let replicas = fleet.replicas();
-    let mut tiers: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+    let mut tiers: BTreeMap<(u8, bool), Vec<usize>> = BTreeMap::new();
     for (at, replica) in replicas.iter().enumerate() {
-        tiers.entry(replica.tier).or_default().push(at);
+        let tier = (replica.tier, replica.weight > 0);
+        tiers.entry(tier).or_default().push(at);
     }
     let mut members = Vec::new();
     for tier in tiers.values() {
@@ -59,6 +61,18 @@ mod tests {
                 .change_to(&fleet)
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn replicas_without_weight_take_no_place_of_others() {
+        let fleet = Fleet::new((0..20).map(|host| {
+            let mut replica = replica(host);
+            replica.weight = u32::from(host % 4 == 0);
+            replica
+        }));
+        let part = subset_of(&fleet, &Subset::random(5, 3));
+        let weighted = part.replicas().iter().filter(|it| it.weight > 0);
+        assert_eq!((weighted.count(), part.replicas().len()), (5, 10));
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Replicas {
                 replica,
             });
         }
-        let mut replicas = Vec::with_capacity(parts.get() as usize);
+        let mut replicas = Vec::new();
         for _ in 0..parts.get() {
             let Some(replica) = self.ids.allocate() else {
                 for replica in replicas {

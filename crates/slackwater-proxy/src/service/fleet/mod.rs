@@ -375,7 +375,7 @@ impl WorkerFleet {
             let before = self.by_address.borrow().get(&config.address).map(Rc::clone);
             match before {
                 Some(replica) => self.alter(&replica, config, parts, now),
-                None => self.join(config, parts, left.remove(&config.address)),
+                None => self.join(config, parts, left.remove(&config.address), now),
             }
         }
         let tiers = replicas.iter().filter(|config| config.weight > 0);
@@ -390,7 +390,14 @@ impl WorkerFleet {
         config: &ReplicaConfig,
         parts: u32,
         returned: Option<(Instant, Arc<ReplicaCounts>)>,
+        now: Instant,
     ) {
+        // A new replica warms up when it gets its first weight.
+        let rests_since = if returned.is_some() {
+            now
+        } else {
+            now.checked_sub(RETURN_MAX).unwrap_or(now)
+        };
         let (warm_up, counts) = match returned {
             Some((_, counts)) => {
                 counts.evidence.forget();
@@ -407,7 +414,7 @@ impl WorkerFleet {
             replica_limiter: (self.replica_limiters.as_ref())
                 .map(|replica_limiters| replica_limiters.limiter(config.address)),
             far: self.far_counts(config),
-            resting_since: None,
+            resting_since: (parts == 0).then_some(rests_since),
             was_included: Cell::default(),
         };
         let parts = self.set_parts(&replica, parts, warm_up);

@@ -71,7 +71,13 @@ pub fn is_connect_error(error: &(dyn Error + 'static)) -> bool {
 
 /// The kinds of the I/O errors among the error and its causes.
 fn io_kinds<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = io::ErrorKind> + 'a {
-    core::iter::successors(Some(error), |&error| error.source())
+    // The source of an I/O error that wraps another error is the other one's source.
+    let wrapped = |error: &'a (dyn Error + 'static)| error.downcast_ref::<io::Error>()?.get_ref();
+    let cause = move |&error: &&'a (dyn Error + 'static)| match wrapped(error) {
+        Some(inner) => Some(inner as &(dyn Error + 'static)),
+        None => error.source(),
+    };
+    core::iter::successors(Some(error), cause)
         .filter_map(|error| error.downcast_ref::<io::Error>())
         .map(io::Error::kind)
 }
@@ -101,6 +107,8 @@ mod tests {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(ByStatus.error(&refused()), Outcome::NoConnection);
         assert_eq!(ByStatus.error(&Wrapped(refused())), Outcome::NoConnection);
+        let other = io::Error::other(Wrapped(io::Error::other(refused())));
+        assert_eq!(ByStatus.error(&other), Outcome::NoConnection);
         let reset = io::Error::from(io::ErrorKind::ConnectionReset);
         assert_eq!(
             ByStatus.error(&Wrapped(reset)),

@@ -17,6 +17,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+/// The most connections to one address that are being opened at once. Further probes wait.
+const OPENING_MAX: u32 = 4;
 /// The pause after a first failure to connect; each further failure doubles it.
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.
@@ -77,6 +79,7 @@ impl Drop for Connection {
 struct Place {
     host: Option<HeaderValue>,
     idle: Vec<Connection>,
+    opening: u32,
     failures: u32,
     retry_at: Option<Instant>,
     used_at: Instant,
@@ -130,6 +133,7 @@ impl Connections {
         let place = state.places.entry(addr).or_insert_with(|| Place {
             host: HeaderValue::try_from(addr.to_string()).ok(),
             idle: Vec::new(),
+            opening: 0,
             failures: 0,
             retry_at: None,
             used_at: now,
@@ -169,8 +173,26 @@ impl Connections {
         }
     }
 
+    /// Whether a connection may be opened. If so, it counts until [`Self::failed`] or
+    /// [`Self::succeeded`].
+    pub(super) fn may_open(&self, addr: SocketAddr) -> bool {
+        let mut state = self.lock();
+        // An address that was forgotten meanwhile gets no more connections.
+        let place = state.places.get_mut(&addr);
+        place.is_some_and(|place| {
+            let may_open = place.opening < OPENING_MAX;
+            place.opening += u32::from(may_open);
+            may_open
+        })
+    }
+
     pub(super) fn failed(&self, addr: SocketAddr) {
         if let Some(place) = self.lock().places.get_mut(&addr) {
+            place.opening = place.opening.saturating_sub(1);
+            // Several that fail together are one failure.
+            if place.retry_at.is_some_and(|at| at > Instant::now()) {
+                return;
+            }
             let pause = BACK_OFF_MIN.saturating_mul(1 << place.failures.min(10));
             place.failures = place.failures.saturating_add(1);
             place.retry_at = Some(Instant::now() + pause.min(BACK_OFF_MAX));
@@ -179,6 +201,7 @@ impl Connections {
 
     pub(super) fn succeeded(&self, addr: SocketAddr) {
         if let Some(place) = self.lock().places.get_mut(&addr) {
+            place.opening = place.opening.saturating_sub(1);
             place.failures = 0;
             place.retry_at = None;
         }
@@ -239,5 +262,25 @@ mod tests {
         tokio::time::advance(UNUSED_MAX).await;
         let _ = connections.may_try(one_more);
         assert_eq!(connections.lock().places.len(), 1);
+    }
+
+    #[test]
+    fn connections_that_are_opened_together_are_few_and_fail_as_one() {
+        let connections = Connections::new(1);
+        let addr = addr(1);
+        assert!(!connections.may_open(addr), "it is not known");
+        connections.may_try(addr).expect("there is room");
+        for opening in 1..=OPENING_MAX {
+            assert!(connections.may_open(addr));
+            assert_eq!(connections.lock().places[&addr].opening, opening);
+        }
+        assert!(!connections.may_open(addr));
+        connections.failed(addr);
+        connections.failed(addr);
+        assert_eq!(connections.lock().places[&addr].failures, 1);
+        assert_eq!(connections.may_try(addr), Err(Refused::BackOff));
+        connections.succeeded(addr);
+        assert_eq!(connections.lock().places[&addr].opening, OPENING_MAX - 3);
+        connections.may_try(addr).expect("it can be reached");
     }
 }

@@ -17,6 +17,7 @@ use connect::TcpConnector;
 pub use connect::{Connect, Connecting, ProbeStream};
 use connections::{Connection, Connections};
 use core::fmt;
+use core::future::pending;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -29,7 +30,11 @@ use slackwater_core::LoadReport;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
+
+/// How long opening a connection may take.
+const OPEN_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The most of a reply's body that is read to keep its connection.
 const BODY_BYTES_MAX: u64 = 4096;
@@ -238,7 +243,11 @@ impl Drop for Place {
 impl Inner {
     /// Runs one probe and reports its result exactly once. Returns the connection with the unread
     /// body.
-    async fn ask(&self, probe: &ProbeToSend, reports: &Reports) -> Option<(Connection, Incoming)> {
+    async fn ask(
+        self: &Arc<Self>,
+        probe: &ProbeToSend,
+        reports: &Reports,
+    ) -> Option<(Connection, Incoming)> {
         let span = probe.deadline.saturating_since(probe.sent_at);
         let began = Instant::now();
         let (report, rest) = match timeout(span, self.reply(probe)).await {
@@ -268,7 +277,7 @@ impl Inner {
         rest
     }
 
-    async fn reply(&self, probe: &ProbeToSend) -> Result<Reply, Loss> {
+    async fn reply(self: &Arc<Self>, probe: &ProbeToSend) -> Result<Reply, Loss> {
         let (request, challenge) = self.request(probe)?;
         let (connection, response) = self.exchange(probe.addr, &request).await?;
         let (head, body) = response.into_parts();
@@ -288,7 +297,7 @@ impl Inner {
 
     /// Sends the request. If a kept connection turns out to be closed, sends it again on a new one.
     async fn exchange(
-        &self,
+        self: &Arc<Self>,
         addr: SocketAddr,
         request: &Request<Empty<bytes::Bytes>>,
     ) -> Result<(Connection, Response<Incoming>), Loss> {
@@ -304,14 +313,33 @@ impl Inner {
                 Err(_) => return Err(Loss::Broken),
             }
         }
-        let Ok(mut fresh) = Connection::open(&*self.connector, addr).await else {
-            self.connections.failed(addr);
-            return Err(Loss::Connect);
-        };
-        self.connections.succeeded(addr);
+        let mut fresh = self.open(addr).await?;
         self.count(|counters| counters.sent += 1);
         let response = fresh.send(request.clone()).await;
         Ok((fresh, response.map_err(|_| Loss::Broken)?))
+    }
+
+    /// Opens a connection, in a task of its own: a probe has little time, and a connection that
+    /// takes longer is for the next one.
+    async fn open(self: &Arc<Self>, addr: SocketAddr) -> Result<Connection, Loss> {
+        if !self.connections.may_open(addr) {
+            // Until the probe's deadline.
+            return pending().await;
+        }
+        let (probe, opened) = oneshot::channel();
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let opening = Connection::open(&*inner.connector, addr);
+            if let Ok(Ok(connection)) = timeout(OPEN_TIME_MAX, opening).await {
+                inner.connections.succeeded(addr);
+                if let Err(connection) = probe.send(connection) {
+                    inner.connections.keep(addr, connection);
+                }
+            } else {
+                inner.connections.failed(addr);
+            }
+        });
+        opened.await.map_err(|_| Loss::Connect)
     }
 
     /// Whether the report's signature is valid, or none is needed.
