@@ -25,10 +25,12 @@ func (g *guarded) Handle(now policy.Instant, event policy.Event, draw policy.Dra
 		event.Flag = g.offer(event.Replica, event.Flag)
 	case policy.EventReport:
 		if replica, isKnown := g.policy.ProbeTarget(event.Probe); isKnown {
-			g.noteReport(replica, event.Load)
+			g.noteReport(replica, event.Load, (*record).reported)
 		}
-	case policy.EventSiblingReport, policy.EventCarriedReport:
-		g.noteReport(event.Replica, event.Load)
+	case policy.EventSiblingReport:
+		g.noteReport(event.Replica, event.Load, (*record).reported)
+	case policy.EventCarriedReport:
+		g.noteReport(event.Replica, event.Load, (*record).reportCarried)
 	}
 	g.policy.Handle(now, event, draw)
 	// The policy has handled the event by now, so that its fleet is current.
@@ -124,8 +126,11 @@ func (g *guarded) warmUp(r *record) {
 }
 
 // noteReport takes in a replica's report about itself.
-func (g *guarded) noteReport(replica policy.ReplicaID, report *policy.LoadReport) {
-	if r := g.find(replica); r != nil && report != nil && r.reported(g.latest, report) {
+func (g *guarded) noteReport(
+	replica policy.ReplicaID, report *policy.LoadReport,
+	note func(*record, policy.Instant, *policy.LoadReport) bool,
+) {
+	if r := g.find(replica); r != nil && report != nil && note(r, g.latest, report) {
 		g.warmUp(r)
 	}
 }

@@ -255,15 +255,23 @@ func (r *record) successBeforeRun() uint32 {
 	return successOf(&before, whole)
 }
 
-// reported takes in its report. It returns true if it has restarted: its latency is forgotten. Its
-// failures are not, since a failing replica could clear itself that way.
+// reported takes in its answer to a probe, which replaces what it has reported before. It returns
+// what reportCarried does.
 func (r *record) reported(now policy.Instant, report *policy.LoadReport) bool {
 	r.reportedAt = now
 	r.reportedFailures = 0
+	r.reportedLatency = policy.Optional[uint64]{}
+	return r.reportCarried(now, report)
+}
+
+// reportCarried takes in a report with a response. What is absent there stays as the latest probe
+// reported it. It returns true if the replica has restarted: its latency is forgotten. Its failures
+// are not, since a failing replica could clear itself that way.
+func (r *record) reportCarried(now policy.Instant, report *policy.LoadReport) bool {
 	if report.ErrorMillionths.Known {
+		r.reportedAt = now
 		r.reportedFailures = min(report.ErrorMillionths.Value, whole)
 	}
-	r.reportedLatency = policy.Optional[uint64]{}
 	if report.Latency > 0 {
 		r.reportedLatency = policy.Some(uint64(report.Latency))
 	}

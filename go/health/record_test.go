@@ -83,6 +83,35 @@ func TestTheWorseOfResultsAndReportCountsForTwoSeconds(t *testing.T) {
 	}
 }
 
+func TestAReportWithAResponseReplacesOnlyWhatItContains(t *testing.T) {
+	r := newRecord(at(0), 1)
+	r.nearNS = 100
+	r.reported(at(0), &policy.LoadReport{
+		ErrorMillionths: policy.Some[uint32](900_000), Latency: 101,
+	})
+	for _, c := range []struct {
+		ms      uint64
+		carried policy.LoadReport
+		success uint32
+	}{
+		{ms: 0, success: 100_000},
+		{ms: 1_999, success: 100_000},
+		{ms: 2_000, success: whole},
+		{3_000, policy.LoadReport{ErrorMillionths: policy.Some[uint32](300_000)}, 700_000},
+	} {
+		r.reportCarried(at(c.ms), &c.carried)
+		r.estimate(at(c.ms), 0, whole)
+		if r.success != c.success || !r.reportsAgainst(at(c.ms), 9_000*ms) {
+			t.Errorf("at %d ms: %d", c.ms, r.success)
+		}
+	}
+	r.reported(at(3_000), &policy.LoadReport{})
+	r.estimate(at(3_000), 0, whole)
+	if r.success != whole || r.reportsAgainst(at(3_000), ms) {
+		t.Errorf("a probe's answer is not complete: %d", r.success)
+	}
+}
+
 func TestAReplicaIsSlowIfHalfOfItsLastSixteenAnswersAre(t *testing.T) {
 	r := newRecord(at(0), 1)
 	r.nearNS = 100

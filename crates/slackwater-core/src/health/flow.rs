@@ -116,9 +116,14 @@ impl Guarded {
     }
 
     /// Takes in a replica's report about itself.
-    pub(super) fn note_report(&mut self, replica: ReplicaId, report: &LoadReport) {
+    fn note_report(
+        &mut self,
+        replica: ReplicaId,
+        report: &LoadReport,
+        note: fn(&mut Record, Instant, &LoadReport) -> bool,
+    ) {
         if let Some(record) = self.records.find_mut(replica)
-            && record.reported(self.latest, report)
+            && note(record, self.latest, report)
         {
             self.warm_up(replica);
         }
@@ -174,11 +179,14 @@ impl Policy for Guarded {
             Event::Available(replica, available) => *available = self.offer(*replica, *available),
             Event::Report(probe, report) => {
                 if let Some(replica) = self.policy.probe_target(*probe) {
-                    self.note_report(replica, report);
+                    self.note_report(replica, report, Record::reported);
                 }
             }
-            Event::SiblingReport(replica, report) | Event::CarriedReport(replica, report) => {
-                self.note_report(*replica, report);
+            Event::SiblingReport(replica, report) => {
+                self.note_report(*replica, report, Record::reported);
+            }
+            Event::CarriedReport(replica, report) => {
+                self.note_report(*replica, report, Record::report_carried);
             }
             _ => {}
         }

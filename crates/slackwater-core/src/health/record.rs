@@ -293,12 +293,26 @@ impl Record {
         success(&before, WHOLE)
     }
 
-    /// Takes in its report. Returns `true` if it has restarted: its latency is forgotten. Its
-    /// failures are not, since a failing replica could clear itself that way.
+    /// Takes in its answer to a probe, which replaces what it has reported before. Returns what
+    /// [`Self::report_carried`] does.
     pub(super) fn reported(&mut self, now: Instant, report: &LoadReport) -> bool {
         self.reported_at = now.into();
-        self.reported_failures = report.error_millionths.unwrap_or(0).min(WHOLE);
-        self.reported_latency_ns = report.known_latency().map(crate::time::span_ns);
+        self.reported_failures = 0;
+        self.reported_latency_ns = None;
+        self.report_carried(now, report)
+    }
+
+    /// Takes in a report with a response. What is absent there stays as the latest probe reported
+    /// it. Returns `true` if the replica has restarted: its latency is forgotten. Its failures are
+    /// not, since a failing replica could clear itself that way.
+    pub(super) fn report_carried(&mut self, now: Instant, report: &LoadReport) -> bool {
+        if let Some(failures) = report.error_millionths {
+            self.reported_at = now.into();
+            self.reported_failures = failures.min(WHOLE);
+        }
+        if let Some(latency) = report.known_latency() {
+            self.reported_latency_ns = Some(crate::time::span_ns(latency));
+        }
         let incarnation = report.incarnation;
         let has_restarted = incarnation.is_some_and(|named| self.incarnations.named(now, named));
         if has_restarted {

@@ -191,6 +191,21 @@ fn reports_can_eject_but_not_restore_a_replica() {
 }
 
 #[test]
+fn reports_with_responses_do_not_hide_the_failures_that_probes_report() {
+    let mut client = Client::new("random", 3, HealthSettings::default());
+    client.run(5 * SECOND);
+    let carried = LoadReport::new(Rif::ZERO, None);
+    let mut probed = carried.clone();
+    probed.error_millionths = Some(600_000);
+    for _ in 0..30 {
+        client.handle(Event::SiblingReport(client.replicas[1], &probed));
+        client.hear(1, &carried);
+        client.run(100 * MS);
+    }
+    assert_eq!(client.view(1).state, HealthState::Ejected);
+}
+
+#[test]
 fn client_with_few_queries_sends_few_trials() {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);

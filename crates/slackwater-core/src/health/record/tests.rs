@@ -87,6 +87,38 @@ fn reported_failures_count_for_two_seconds() {
     }
 }
 
+/// `[E1]`
+#[test]
+fn a_report_with_a_response_replaces_only_what_it_contains() {
+    let mut reporting = record();
+    reporting.near_ns = 100;
+    let mut probed = report(900_000);
+    probed.latency = Some(Duration::from_nanos(101));
+    let lean = LoadReport::new(Rif::ZERO, None);
+    let success_after = |reporting: &mut Record, ms, carried: &LoadReport| {
+        reporting.report_carried(at(ms), carried);
+        reporting.estimate(at(ms), 0, WHOLE);
+        assert!(reporting.reports_against(at(ms), 9_000 * MS));
+        reporting.success
+    };
+    reporting.reported(at(0), &probed);
+    assert_eq!(success_after(&mut reporting, 0, &lean), 100_000);
+    assert_eq!(success_after(&mut reporting, 1_999, &lean), 100_000);
+    assert_eq!(
+        success_after(&mut reporting, 2_000, &lean),
+        WHOLE,
+        "it is no newer for that"
+    );
+    assert_eq!(
+        success_after(&mut reporting, 3_000, &report(300_000)),
+        700_000
+    );
+    reporting.reported(at(3_000), &lean);
+    reporting.estimate(at(3_000), 0, WHOLE);
+    assert_eq!(reporting.success, WHOLE, "a probe's answer is complete");
+    assert!(!reporting.reports_against(at(3_000), MS));
+}
+
 /// `[E1]` `[E5]`
 #[test]
 fn the_worse_of_own_results_and_report_counts() {
