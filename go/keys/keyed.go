@@ -153,7 +153,7 @@ func (k *keyed) HandleHead(now policy.Instant, ticket *policy.Ticket, outcome po
 // measure takes in the latency of a query, once: at the head of its response, or else at its end.
 func (k *keyed) measure(now policy.Instant, ticket *policy.Ticket, outcome policy.Outcome) {
 	if !ticket.Measured && outcome == policy.OutcomeSuccess {
-		k.loads.answered(ticket.Replica(), now.Since(ticket.SentAt()))
+		k.loads.answered(now, ticket.Replica(), now.Since(ticket.SentAt()))
 	}
 	ticket.Measured = true
 }

@@ -43,7 +43,8 @@ type row struct {
 	latencyUS uint32
 	// reportsLatency is whether the mean is of reported latencies, and not of those that this
 	// client has measured.
-	reportsLatency bool
+	reportsLatency    bool
+	latencyReportedAt policy.Instant
 }
 
 func (r *row) sums() sums {
@@ -241,15 +242,22 @@ func (l *loads) reported(now policy.Instant, replica policy.ReplicaID, report *p
 			if !r.reportsLatency {
 				r.reportsLatency, r.latencyUS = true, 0
 			}
+			r.latencyReportedAt = now
 			r.measured(report.Latency)
 		}
 		l.put(r)
 	}
 }
 
-// answered takes in the latency of a query of this client, unless the replica reports its own.
-func (l *loads) answered(replica policy.ReplicaID, latency time.Duration) {
-	if r := l.rows.Find(replica); r != nil && !(r.reportsLatency && r.isReported) {
+// answered takes in the latency of a query of this client, unless the replica has just reported
+// one. A report with a response has none.
+func (l *loads) answered(now policy.Instant, replica policy.ReplicaID, latency time.Duration) {
+	r := l.rows.Find(replica)
+	if r == nil {
+		return
+	}
+	age := ints.Sub(uint64(now), uint64(r.latencyReportedAt))
+	if !r.reportsLatency || age >= reportAgeNS {
 		l.take(replica)
 		r.measured(latency)
 		l.put(r)

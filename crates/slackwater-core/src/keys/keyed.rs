@@ -120,7 +120,7 @@ impl Keyed {
         let is_first = !core::mem::replace(&mut ticket.is_measured, true);
         if is_first && outcome == Outcome::Success {
             let latency = now.saturating_since(ticket.sent_at());
-            self.loads.answered(ticket.replica(), latency);
+            self.loads.answered(now, ticket.replica(), latency);
         }
     }
 

@@ -45,6 +45,7 @@ struct Row {
     latency_us: u32,
     /// The mean is of reported latencies, and not of those that this client has measured.
     reports_latency: bool,
+    latency_reported_at: Instant,
 }
 
 impl Default for Row {
@@ -57,6 +58,7 @@ impl Default for Row {
             reported_at: Instant::EPOCH,
             latency_us: 0,
             reports_latency: false,
+            latency_reported_at: Instant::EPOCH,
         }
     }
 }
@@ -290,15 +292,18 @@ impl Loads {
                 if !row.reports_latency {
                     (row.reports_latency, row.latency_us) = (true, 0);
                 }
+                row.latency_reported_at = now;
                 row.measured(latency);
             }
         });
     }
 
-    /// Takes in the latency of a query of this client, unless the replica reports its own.
-    pub(super) fn answered(&mut self, replica: ReplicaId, latency: Duration) {
+    /// Takes in the latency of a query of this client, unless the replica has just reported one. A
+    /// report with a response has none.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, latency: Duration) {
+        let age_ns = |row: &Row| now.ns_since(row.latency_reported_at);
         let row = self.rows.find(replica);
-        if row.is_some_and(|row| !(row.reports_latency && row.is_reported)) {
+        if row.is_some_and(|row| !row.reports_latency || age_ns(row) >= REPORT_AGE_MAX_NS) {
             self.set(replica, |row| row.measured(latency));
         }
     }

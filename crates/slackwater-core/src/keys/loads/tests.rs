@@ -29,7 +29,11 @@ fn sums_are_those_of_the_rows() {
             5 => loads.siblings_sent(replica, below(&mut draw, 9)),
             6 => now = now.plus_ns(50_000_000),
             7 => loads.sweep(now, &replicas),
-            8 => loads.answered(replica, Duration::from_millis(below(&mut draw, 9).into())),
+            8 => loads.answered(
+                now,
+                replica,
+                Duration::from_millis(below(&mut draw, 9).into()),
+            ),
             _ if step % 50 == 0 => {
                 let place = below(&mut draw, 12) as usize;
                 loads.remove(replicas[place]);
@@ -123,20 +127,25 @@ fn a_server_without_a_latency_has_the_mean_one() {
     // Delays of 4, 8 and 2 × 3 ms; 2 × (8 + 6 ms) / 2 by 2 ms, and so on
     assert_eq!(caps(&loads, 2 * ONE), [7, 2, 4].map(Some));
     // One that reports none has that of the client's own queries.
-    loads.answered(replicas[2], MS);
+    loads.answered(Instant::EPOCH, replicas[2], MS);
     assert_eq!(caps(&loads, 2 * ONE), [5, 1, 12].map(Some));
     // One that reports some does not.
-    loads.answered(replicas[0], 100 * MS);
+    loads.answered(Instant::EPOCH, replicas[0], 100 * MS);
     assert_eq!(caps(&loads, 2 * ONE), [5, 1, 12].map(Some));
     // The first report replaces the client's own.
     let report = LoadReport::new(Rif::new(1), Some(2 * MS));
     loads.reported(Instant::EPOCH, replicas[2], &report);
     assert_eq!(caps(&loads, 2 * ONE), [6, 2, 6].map(Some));
-    // Once its reports no longer count, the client's own do again.
-    let later = Instant::EPOCH + Duration::from_secs(1);
-    loads.expire(later, replicas[2]);
-    loads.answered(replicas[2], 66 * MS);
-    assert_eq!(loads.rows.find(replicas[2]).unwrap().latency_us, 3_000);
+    // Once it has reported none for a second, the client's own count again, whatever else its
+    // responses report.
+    let report = LoadReport::new(Rif::new(1), None);
+    for (ms, latency_us) in [(999, 2_000), (1_000, 3_000)] {
+        let now = Instant::EPOCH + ms * MS;
+        loads.reported(now, replicas[2], &report);
+        loads.answered(now, replicas[2], 66 * MS);
+        let row = loads.rows.find(replicas[2]).unwrap();
+        assert_eq!(row.latency_us, latency_us, "{ms} ms");
+    }
 }
 
 #[test]
