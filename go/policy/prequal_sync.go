@@ -156,10 +156,10 @@ func (p *prequalSync) finishRound(now Instant, query *Query, draw Draw, explanat
 	round := query.Round
 	p.learn(now, round)
 	if explanation != nil {
-		p.explain(round, explanation)
+		p.explain(query, explanation)
 	}
 	limit := p.reported.limit(p.settings.RIFLimitQuantile)
-	standInNS := p.useAnswers(round, appendChoosable(p.narrowed.replicas[:0], &p.fleet, query, query.Among))
+	standInNS := p.useAnswers(query, appendChoosable(p.narrowed.replicas[:0], &p.fleet, query, query.Among))
 	noted := draw
 	if explanation != nil {
 		noted = explanation.noting(draw)
@@ -214,15 +214,16 @@ func (p *prequalSync) learn(now Instant, round *ProbeRound) {
 	}
 }
 
-// useAnswers collects the usable answers: those of available replicas, and if among has any, only
-// of those. It returns the stand-in for an unknown latency: the median of the known ones. Like
-// them, it is scaled by what the replica asks for, so an idle replica that has the data attracts
-// the query. Without any, the scales alone decide.
-func (p *prequalSync) useAnswers(round *ProbeRound, among []ReplicaID) uint64 {
+// useAnswers collects the usable answers to the query's round: those of available replicas that it
+// does not avoid, and if among has any, only of those. Since the round began, a copy of the query
+// may have gone to a replica that answered. It returns the stand-in for an unknown latency: the
+// median of the known ones. Like them, it is scaled by what the replica asks for, so an idle
+// replica that has the data attracts the query. Without any, the scales alone decide.
+func (p *prequalSync) useAnswers(query *Query, among []ReplicaID) uint64 {
 	p.answers, p.knownNS = p.answers[:0], p.knownNS[:0]
-	for answer := range round.answers() {
+	for answer := range query.Round.answers() {
 		mayBe := len(among) == 0 || slices.Contains(among, answer.replica)
-		if !mayBe || !p.fleet.IsAvailable(answer.replica) {
+		if !mayBe || query.avoids(answer.replica) || !p.fleet.IsAvailable(answer.replica) {
 			continue
 		}
 		p.answers = append(p.answers, answer)
@@ -237,16 +238,16 @@ func (p *prequalSync) useAnswers(round *ProbeRound, among []ReplicaID) uint64 {
 }
 
 // explain explains the answers to a round, as reported. Their compared values are scaled.
-func (p *prequalSync) explain(round *ProbeRound, explanation *Explanation) {
+func (p *prequalSync) explain(query *Query, explanation *Explanation) {
 	p.fleet.explain(explanation)
 	limit := p.reported.limit(p.settings.RIFLimitQuantile)
 	explanation.compare(byHotColdScaled, sharedLimit(limit))
-	standInNS := p.useAnswers(round, nil)
-	for answer := range round.answers() {
+	standInNS := p.useAnswers(query, nil)
+	for answer := range query.Round.answers() {
 		load := answer.load(standInNS)
 		place := hotColdPlace(load, rifLimitOf(limit, trueLoad))
 		candidate := p.candidate(answer.view(isHot(place.first)))
-		candidate.Avoided = !p.fleet.IsAvailable(answer.replica)
+		candidate.Avoided = !p.fleet.IsAvailable(answer.replica) || query.avoids(answer.replica)
 		candidate.Values = hotColdValues(load, place)
 		candidate.place = place
 		explanation.consider(candidate)

@@ -395,6 +395,19 @@ func TestRoundWaitsForAllIfTheQueryHasHomes(t *testing.T) {
 	}
 }
 
+func TestReplicaThatACopyTookDuringTheRoundIsNotChosenAgain(t *testing.T) {
+	d := newDriver(t, "prequal_sync", DefaultSettings(), 3)
+	round := d.policy.Choose(d.now, &Query{}, d.draw, nil).Round
+	for i, replica := range d.replicas {
+		round.HandleReport(replica, &LoadReport{RIF: uint32(4*i + 1)})
+	}
+	query := Query{Attempt: AttemptHedge, Avoid: d.replicas[:1], Round: round}
+	pick := d.policy.Choose(d.now, &query, d.draw, nil).Pick
+	if pick.Ticket.Replica() != d.replicas[1] || pick.Candidates != 2 {
+		t.Errorf("picked %d of %d", pick.Ticket.Replica(), pick.Candidates)
+	}
+}
+
 func TestRoundIsReadyWhenEnoughHaveAnswered(t *testing.T) {
 	replicas := []ReplicaID{0, 1, 2, 3}
 	scout := ReplicaID(9)

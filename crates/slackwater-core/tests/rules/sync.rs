@@ -4,7 +4,7 @@ use crate::world::{MS, load, quantile, rate};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Decision, Event, Pick, PickReason, Policy, PrequalSync, ProbeRound, Query,
+    Decision, Event, Explanation, Pick, PickReason, Policy, PrequalSync, ProbeRound, Query,
 };
 use slackwater_core::{
     Instant, LoadReport, LoadScale, NoDraw, ReplicaId, ReplicaIds, Rif, SplitMix64,
@@ -284,6 +284,28 @@ fn s2_excluded_replica_is_not_chosen_despite_its_reply() {
     let all = [0, 1, 2].map(|_| draining.clone());
     let pick = rounds.play(&[(1, all[0].clone()), (2, all[1].clone())]);
     assert_eq!(pick.reason, PickReason::Panic);
+}
+
+#[test]
+fn s2_replica_that_a_copy_took_during_the_round_is_not_chosen_again() {
+    let mut rounds = Round::new(3, 3);
+    let mut round = rounds.begin(Query::first());
+    for (&replica, rif) in rounds.replicas.iter().zip([1, 5, 9]) {
+        round.handle_report(replica, &load(rif, 9));
+    }
+    let taken = [rounds.replicas[0]];
+    let query = Query {
+        round: Some(&round),
+        ..Query::hedge(&taken)
+    };
+    let mut explanation = Explanation::default();
+    let decision =
+        (rounds.policy).choose(rounds.now, query, &mut rounds.draw, Some(&mut explanation));
+    let pick = decision.pick().expect("two are left");
+    assert_eq!(pick.ticket.replica(), rounds.replicas[1]);
+    assert_eq!(pick.candidates, 2);
+    let avoided = explanation.candidates().iter().filter(|it| it.avoided);
+    assert_eq!(avoided.map(|it| it.replica).collect::<Vec<_>>(), taken);
 }
 
 #[test]

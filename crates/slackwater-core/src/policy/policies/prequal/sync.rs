@@ -117,12 +117,14 @@ impl PrequalSync {
     }
 
     /// Explains the answers to a round, as reported. Their compared values are scaled.
-    fn explain(&self, round: &ProbeRound, explanation: &mut Explanation) {
+    fn explain(&self, round: &ProbeRound, query: Query<'_>, explanation: &mut Explanation) {
         self.fleet.explain(explanation);
         let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
         let scaled_limit = rif_limit.map(|rif| scaled_rif(rif, LoadScale::ONE));
         explanation.compare(&hot_cold::SCALED, hot_cold::shared(rif_limit));
-        let is_usable = |answer: &RoundAnswer| self.fleet.is_available(answer.replica);
+        let is_usable = |answer: &RoundAnswer| {
+            self.fleet.is_available(answer.replica) && !query.avoids(answer.replica)
+        };
         let stand_in_ns = stand_in_ns(round.answers().filter(is_usable));
         for answer in round.answers() {
             let load = scaled_load(&answer, stand_in_ns);
@@ -184,13 +186,13 @@ impl PrequalSync {
     ) -> Option<Pick> {
         self.learn(now, round);
         if let Some(explanation) = &mut explanation {
-            self.explain(round, explanation);
+            self.explain(round, query, explanation);
         }
         let among = Narrowed::new(&self.fleet, query, query.among);
-        let among = among.as_slice();
+        // Since the round began, a copy of the query may have gone to a replica that answered.
+        let narrowed = among.apply(query);
         let usable = round.answers().filter(|answer| {
-            let may_be = among.is_empty() || among.contains(&answer.replica);
-            may_be && self.fleet.is_available(answer.replica)
+            narrowed.allows(answer.replica) && self.fleet.is_available(answer.replica)
         });
         let probing = now.saturating_since(round.started_at);
         let mut draws = NotedDraws::new(draw);
