@@ -45,6 +45,7 @@ pub use fleet::{Fleet, FleetChange};
 pub use follow::{Discovery, Rules};
 #[cfg(feature = "kubernetes")]
 pub use kubernetes::{KubernetesSetup, KubernetesSource};
+pub use tcp::detect_loss;
 pub use xds::{ControlPlane, XdsSource};
 
 use futures_util::future::BoxFuture;

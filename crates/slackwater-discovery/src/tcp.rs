@@ -24,16 +24,27 @@ pub(super) async fn connect(
     let addresses = lookup_host((server.host(), server.port())).await?;
     let stream = first_success(addresses.map(TcpStream::connect)).await?;
     stream.set_nodelay(true)?;
+    detect_loss(&stream, idle, interval)?;
+    Ok(stream)
+}
+
+/// Lets the system end a connection when its peer's machine is gone. After a silence of `idle`, it
+/// checks each `interval` whether that is still there.
+///
+/// # Errors
+///
+/// Fails if the connection is lost.
+pub fn detect_loss(stream: &TcpStream, idle: Duration, interval: Duration) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(idle)
         .with_interval(interval)
         .with_retries(CHECKS);
-    let socket = SockRef::from(&stream);
+    let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&keepalive)?;
     // The system does not check while it repeats data that the peer has not acknowledged.
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(idle + interval * CHECKS))?;
-    Ok(stream)
+    Ok(())
 }
 
 /// Starts one attempt after the other, without waiting long for any of them. Returns the first

@@ -19,7 +19,11 @@ use tokio::task::JoinSet;
 
 /// A balancer with one replica that is probed at `probe`.
 fn balancer_for(probe: SocketAddr) -> (Balancer, Arc<HttpProber>, DriveGuard) {
-    let prober = Arc::new(HttpProber::new(HttpProberConfig::default()));
+    balancer_with(HttpProber::new(HttpProberConfig::default()), probe)
+}
+
+fn balancer_with(prober: HttpProber, probe: SocketAddr) -> (Balancer, Arc<HttpProber>, DriveGuard) {
+    let prober = Arc::new(prober);
     let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
     let drive = balancer.spawn_drive();
     balancer
@@ -340,10 +344,7 @@ async fn connection_that_takes_longer_than_a_probe_is_for_the_next_one() {
     let (opened, go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let late = Late(replica.http, Arc::clone(&opened), Arc::clone(&go_on));
     let prober = HttpProber::with_connector(HttpProberConfig::default(), late);
-    let balancer = Balancer::with_seed(prequal(), prober, 1);
-    let _drive = balancer.spawn_drive();
-    let (query, probe) = (addr(1), addr(2));
-    balancer.insert(ReplicaAddrs { query, probe }).expect("new");
+    let (balancer, _prober, _drive) = balancer_with(prober, addr(2));
     until("all first probes are lost", || {
         drop(pick_ready(&balancer));
         let lost = balancer.probe_counters().timed_out;
@@ -364,10 +365,7 @@ async fn custom_connector_opens_the_connections() {
     let opened = Arc::new(AtomicUsize::new(0));
     let detour = Detour(replica.http, Arc::clone(&opened));
     let prober = HttpProber::with_connector(HttpProberConfig::default(), detour);
-    let balancer = Balancer::with_seed(prequal(), prober, 1);
-    let _drive = balancer.spawn_drive();
-    let (query, probe) = (addr(1), addr(2));
-    balancer.insert(ReplicaAddrs { query, probe }).expect("new");
+    let (balancer, _prober, _drive) = balancer_with(prober, addr(2));
     until("answers", || {
         drop(pick_ready(&balancer));
         balancer.counters().probes_answered >= 3

@@ -204,16 +204,11 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forward::RequestBody;
-    use crate::forward::answer::refuse;
-    use crate::forward::head::Refusal;
-    use crate::forward::response::{Answer, Unwatched};
+    use crate::forward::client::testing::Refuser;
     use crate::forward::session::ClientSettings;
     use crate::forward::time::Deadlines;
     use crate::forward::wire::Memory;
-    use http::StatusCode;
     use slackwater_config::{ForwardedSettings, Limits, Timeouts};
-    use slackwater_http::Request;
     use tokio::task::LocalSet;
 
     fn listening() -> std::net::TcpListener {
@@ -232,23 +227,6 @@ mod tests {
         let taken: Vec<_> = waiting(listener).map(|(_, peer)| peer).collect();
         let local = |client: &std::net::TcpStream| client.local_addr().expect("connected");
         assert_eq!(taken, clients.iter().map(local).collect::<Vec<_>>());
-    }
-
-    struct Refuser;
-
-    impl Handler for Refuser {
-        type Watch = Unwatched;
-
-        async fn handle(
-            &self,
-            _request: Box<Request<RequestBody>>,
-            _origin: &Rc<Origin>,
-        ) -> Answer<Unwatched> {
-            refuse(Refusal {
-                status: StatusCode::NOT_FOUND,
-                reason: "there is nothing",
-            })
-        }
     }
 
     #[tokio::test]

@@ -515,33 +515,15 @@ async fn linger(inbound: &Inbound) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forward::response::Unwatched;
+    use crate::forward::Rules;
+    use crate::forward::client::testing::Refuser;
     use crate::forward::session::{ClientSettings, Clients};
     use crate::forward::time::Deadlines;
     use crate::forward::wire::Memory;
-    use crate::forward::{RequestBody, Rules};
     use core::time::Duration;
     use slackwater_config::{ForwardedSettings, Limits, Timeouts};
     use std::io::{Read, Write};
     use tokio::net::TcpListener;
-
-    /// Answers each request at once.
-    struct Refuser;
-
-    impl Handler for Refuser {
-        type Watch = Unwatched;
-
-        async fn handle(
-            &self,
-            _request: Box<Request<RequestBody>>,
-            _origin: &Rc<Origin>,
-        ) -> Answer<Unwatched> {
-            refuse(Refusal {
-                status: StatusCode::NOT_FOUND,
-                reason: "there is nothing",
-            })
-        }
-    }
 
     #[tokio::test]
     async fn requests_that_arrived_together_are_not_answered_in_one_turn() {

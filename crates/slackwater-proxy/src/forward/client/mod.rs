@@ -18,6 +18,8 @@ mod http1;
 mod http2;
 mod listen;
 mod runners;
+#[cfg(test)]
+mod testing;
 mod tunnel;
 
 pub use accept::{AcceptLoop, BoundListener};

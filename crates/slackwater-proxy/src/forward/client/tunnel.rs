@@ -67,7 +67,7 @@ fn note_refusal(flushed: io::Result<()>, is_refused: &mut bool) -> io::Result<()
 /// Ends the replica's side of a tunnel that has ended in order. What the replica still sends is
 /// discarded: as unread data it would turn the end into a reset, by which the replica may lose what
 /// was sent to it.
-pub(crate) async fn end_replica_side(mut replica: Box<Connection>) {
+pub(super) async fn end_replica_side(mut replica: Box<Connection>) {
     let discarded = poll_fn(|cx| {
         replica.shut(cx);
         while let Ok(true) = ready!(replica.poll_read(cx)) {

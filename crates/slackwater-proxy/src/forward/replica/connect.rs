@@ -89,10 +89,10 @@ pub(crate) async fn connect(
 /// Whether no connection could be opened because this process or machine lacks what it needs, which
 /// is no evidence about the replica.
 pub(crate) fn is_own_lack(error: &io::Error) -> bool {
-    let error = Errno::from_io_error(error);
-    error.is_some_and(|error| {
-        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&error)
-    })
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+    )
 }
 
 /// Opens a connection and closes it, to check whether that succeeds.

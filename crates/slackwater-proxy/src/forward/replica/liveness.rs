@@ -15,9 +15,10 @@ pub(super) struct Liveness {
     long_interval: u64,
     /// Time in which anything must arrive after that.
     timeout: u64,
-    asked_at: Option<u64>,
-    /// When the last PING was sent, and the number since the last response head.
-    last_at: u64,
+    /// When the last PING was sent, whether it is unanswered, and the number since the last
+    /// response head.
+    asked_at: u64,
+    is_asked: bool,
     quick: u32,
 }
 
@@ -38,8 +39,8 @@ impl Liveness {
             interval,
             long_interval,
             timeout,
-            asked_at: None,
-            last_at: 0,
+            asked_at: 0,
+            is_asked: false,
             quick: 0,
         }
     }
@@ -58,20 +59,18 @@ impl Liveness {
         is_busy: bool,
     ) -> LivenessAction {
         if !is_busy {
-            self.asked_at = None;
+            self.is_asked = false;
             return LivenessAction::Wait(self.interval);
         }
-        if let Some(asked_at) = self.asked_at.take()
-            && received_at < asked_at
-        {
-            let waited_for = now.saturating_sub(asked_at);
+        if core::mem::take(&mut self.is_asked) && received_at < self.asked_at {
+            let waited_for = now.saturating_sub(self.asked_at);
             if waited_for >= self.timeout {
                 return LivenessAction::Dead;
             }
-            self.asked_at = Some(asked_at);
+            self.is_asked = true;
             return LivenessAction::Wait(self.timeout - waited_for);
         }
-        if answered_at > self.last_at {
+        if answered_at > self.asked_at {
             self.quick = 0;
         }
         let silent_for = now.saturating_sub(received_at);
@@ -89,8 +88,7 @@ impl Liveness {
             return LivenessAction::Wait(next);
         }
         self.quick = (self.quick + 1).min(QUICK_MAX);
-        self.last_at = now;
-        self.asked_at = Some(now);
+        (self.asked_at, self.is_asked) = (now, true);
         LivenessAction::Ask(self.timeout)
     }
 }

@@ -413,16 +413,22 @@ mod tests {
         }
     }
 
+    /// A body whose time is over, and its end.
+    fn overdue(waiting: bool) -> (ResponseBody<Ends>, Rc<Cell<Option<End>>>) {
+        let deadlines = Deadlines::new(Duration::from_secs(1));
+        let ended = Rc::default();
+        let watch = Ends(Rc::clone(&ended));
+        let text = ResponseSource::Own(Some(Bytes::from_static(b"more")));
+        let mut body = ResponseBody::forwarded(text, deadlines.add(), 1, watch);
+        let open = body.open.as_mut().expect("not ended");
+        (open.ends_at, open.waiting) = (Some(0), waiting);
+        (body, ended)
+    }
+
     #[test]
     fn response_beyond_its_time_is_only_a_stall_if_the_replica_is_waited_for() {
         for (waiting, expected) in [(false, End::TooLong), (true, End::Stalled)] {
-            let deadlines = Deadlines::new(Duration::from_secs(1));
-            let ended = Rc::default();
-            let watch = Ends(Rc::clone(&ended));
-            let text = ResponseSource::Own(Some(Bytes::from_static(b"more")));
-            let mut body = ResponseBody::forwarded(text, deadlines.add(), 1, watch);
-            let open = body.open.as_mut().expect("not ended");
-            (open.ends_at, open.waiting) = (Some(0), waiting);
+            let (mut body, ended) = overdue(waiting);
             let mut cx = Context::from_waker(Waker::noop());
             let polled = Pin::new(&mut body).poll_frame(&mut cx);
             assert!(matches!(polled, Poll::Ready(Some(Err(_)))));
@@ -432,12 +438,7 @@ mod tests {
 
     #[test]
     fn response_that_is_not_taken_in_its_time_is_no_stall() {
-        let deadlines = Deadlines::new(Duration::from_secs(1));
-        let ended = Rc::default();
-        let watch = Ends(Rc::clone(&ended));
-        let text = ResponseSource::Own(Some(Bytes::from_static(b"more")));
-        let mut body = ResponseBody::forwarded(text, deadlines.add(), 1, watch);
-        body.open.as_mut().expect("not ended").ends_at = Some(0);
+        let (mut body, ended) = overdue(false);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(body.poll_untaken(&mut cx).is_ready());
         assert_eq!(ended.get(), Some(End::TooLong));

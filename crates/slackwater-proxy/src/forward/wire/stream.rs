@@ -8,7 +8,8 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 #[cfg(target_os = "linux")]
 use rustix::event::{PollFd, PollFlags, Timespec};
-use socket2::{SockRef, TcpKeepalive};
+use slackwater_discovery::detect_loss;
+use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -19,10 +20,6 @@ use tokio_rustls::TlsStream;
 /// between its further tries.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-
-/// How long data may be unacknowledged; keepalive does not ask meanwhile.
-#[cfg(target_os = "linux")]
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_mins(1);
 
 /// A connection to a client or to a replica.
 #[derive(Debug)]
@@ -58,15 +55,8 @@ impl Stream {
             Self::Tls(stream) => stream.get_ref().0,
             Self::Unix(_) => return,
         };
-        let keepalive = TcpKeepalive::new()
-            .with_time(KEEPALIVE)
-            .with_interval(KEEPALIVE_INTERVAL)
-            .with_retries(3);
-        // These fail only if the connection is lost.
-        let socket = SockRef::from(tcp);
-        let _ = socket.set_tcp_keepalive(&keepalive);
-        #[cfg(target_os = "linux")]
-        let _ = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX));
+        // This fails only if the connection is lost.
+        let _ = detect_loss(tcp, KEEPALIVE, KEEPALIVE_INTERVAL);
     }
 
     /// Whether the runtime has an event for reading from the socket. Makes no system call. TLS may

@@ -178,7 +178,7 @@ impl Service {
         };
         let mut is_full_home = false;
         if !first.try_acquire() {
-            is_full_home = pinned.is_some_and(|it| first.replica().parts.contains(&it));
+            is_full_home = attempts.sticks_to(&first.replica().parts);
             let other = self.wait_for_replica(first, attempts.picked_for(), timeouts.ends);
             let Some(other) = Box::pin(other).await else {
                 return attempts.no_room();
@@ -262,6 +262,11 @@ impl<'s> Attempts<'s> {
         }
     }
 
+    /// Whether the request sticks to one of these parts.
+    fn sticks_to(&self, parts: &[ReplicaId]) -> bool {
+        self.pinned.is_some_and(|pinned| parts.contains(&pinned))
+    }
+
     pub(crate) fn now(&self) -> CoreInstant {
         self.service.balancer.now()
     }
@@ -328,8 +333,7 @@ impl<'s> Attempts<'s> {
         mut attempt: usize,
     ) -> Result<AttemptResponse, AttemptError> {
         // A session stays at its replica, which may have room again for the next request.
-        let is_home = self.pinned.is_some_and(|it| tried.contains(&it));
-        let stays = is_home && error.is_full();
+        let stays = self.sticks_to(&tried) && error.is_full();
         let mut waits = 0;
         let mut sent_at = self.began;
         loop {
