@@ -6,9 +6,6 @@ import (
 	"github.com/slackwater/slackwater/go/internal/ints"
 )
 
-// logPlaces is the number of binary places of a logarithm.
-const logPlaces = 24
-
 // sample is the number of queries that ended, and how many of them failed.
 type sample struct {
 	queries  uint64
@@ -49,17 +46,17 @@ func evidenceBits(own, others sample) uint64 {
 	// For each side: failures × log2(failures / its proportional part of all failures).
 	side := func(s sample) (high, low uint64) {
 		return mulSigned(s.failures,
-			int64(log2(s.failures)+log2(queries))-int64(log2(failures)+log2(s.queries)))
+			int64(ints.Log2(s.failures)+ints.Log2(queries))-int64(ints.Log2(failures)+ints.Log2(s.queries)))
 	}
 	high, low := side(own)
 	otherHigh, otherLow := side(others)
 	low, carry := bits.Add64(low, otherLow, 0)
 	high, _ = bits.Add64(high, otherHigh, carry)
 	// The sum is a number of 128 bits with a sign. A negative one is no evidence.
-	if high>>logPlaces != 0 {
+	if high>>ints.LogPlaces != 0 {
 		return 0
 	}
-	return high<<(64-logPlaces) | low>>logPlaces
+	return high<<(64-ints.LogPlaces) | low>>ints.LogPlaces
 }
 
 // mulSigned returns the product as a number of 128 bits in two's complement.
@@ -71,22 +68,4 @@ func mulSigned(count uint64, factor int64) (high, low uint64) {
 	low, borrow := bits.Sub64(0, low, 0)
 	high, _ = bits.Sub64(0, high, borrow)
 	return high, low
-}
-
-// log2 returns the binary logarithm with logPlaces binary places, rounded down. It is 0 for 0.
-func log2(value uint64) uint64 {
-	if value == 0 {
-		return 0
-	}
-	integer := bits.Len64(value) - 1
-	log := uint64(integer)
-	// The mantissa is from 1 to 2, with 31 binary places. Each square that reaches 2 adds a place.
-	rest := value << (63 - integer) >> 32
-	for range logPlaces {
-		rest = rest * rest >> 31
-		place := rest >> 32
-		rest >>= place
-		log = log<<1 | place
-	}
-	return log
 }

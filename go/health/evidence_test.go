@@ -1,20 +1,6 @@
 package health
 
-import (
-	"math"
-	"testing"
-)
-
-func TestLog2HasSixDigits(t *testing.T) {
-	for value, millionths := range map[uint64]uint64{
-		0: 0, 1: 0, 2: 1_000_000, 3: 1_584_962, 10: 3_321_928,
-		1_000_003: 19_931_572, 1 << 40: 40_000_000, math.MaxUint64: 63_999_999,
-	} {
-		if found := log2(value) * 1_000_000 >> logPlaces; found != millionths {
-			t.Errorf("log2(%d) = %d millionths, not %d", value, found, millionths)
-		}
-	}
-}
+import "testing"
 
 func TestEvidenceOfFailures(t *testing.T) {
 	for _, c := range []struct {

@@ -5,15 +5,17 @@ import (
 	"math"
 	"slices"
 
+	"github.com/slackwater/slackwater/go/internal/ints"
 	"github.com/slackwater/slackwater/go/policy"
 )
 
-// The order of a key's servers: rendezvous hashing over the parts that may be chosen.
+// The order of a key's servers: rendezvous hashing with weights.
 //
-// A key and a part give a score, and a server has the highest score of its parts. The order of a
-// key's servers is that of their scores. So a server that leaves or joins moves only the keys that
-// it had or gets, and a server of w parts is first for w times as many keys. All clients that know
-// the same names agree.
+// A key and a server give a score, a fraction of one, and a server's weight is the number of its
+// parts that may be chosen. The order of a key's servers is that of −log2(score) / weight, from the
+// lowest up. So a server of weight w is first for w times as many keys, and one that leaves, joins
+// or gets another weight moves only keys that it had or gets. The order is the same if all weights
+// are multiplied by one number. All clients that know the same names agree.
 
 // orderedMax is the most servers in an order.
 const orderedMax = policy.AmongMax
@@ -44,10 +46,12 @@ type order struct {
 	known      []part
 	identities policy.ReplicaMap[policy.Identity]
 	isSorted   bool
-	// hashes has the hash of each part that may be chosen, alone in its table, since a key without a
-	// partition is compared with all of them.
+	// hashes has the hash of each server that may be chosen, alone in its table, since a key without
+	// a partition is compared with all of them.
 	hashes []uint64
-	// parts is as long as hashes. Parts of a server are next to each other.
+	// isWeighted: servers do not have the same number of parts.
+	isWeighted bool
+	// Parts of a server are next to each other.
 	parts []choosable
 	// begins has where the parts of each server begin, and at the end how many there are.
 	begins       []uint32
@@ -125,12 +129,14 @@ func (o *order) refresh(fleet *policy.Fleet, loads *loads) {
 
 func (o *order) hashAll() {
 	o.hashes = o.hashes[:0]
-	for _, part := range o.parts {
+	o.isWeighted = false
+	for server := range uint32(o.servers()) {
 		hash := uint64(0)
-		if identity := o.identities.Find(part.replica); identity != nil {
-			hash = mix(identity.Name ^ mix(uint64(identity.Part)))
+		if identity := o.identities.Find(o.parts[o.begins[server]].replica); identity != nil {
+			hash = mix(identity.Name ^ mix(0))
 		}
 		o.hashes = append(o.hashes, hash)
+		o.isWeighted = o.isWeighted || o.weight(server) != o.weight(0)
 	}
 }
 
@@ -150,30 +156,48 @@ func (o *order) weight(server uint32) uint32 { return uint32(len(o.partsOf(serve
 
 // first returns the first servers for a key, at most width of them.
 func (o *order) first(key uint64, width int) first {
-	list := best{
-		width:    min(max(width, 1), orderedMax, o.servers()),
-		hasParts: len(o.parts) > o.servers(),
-	}
+	list := best{width: min(max(width, 1), orderedMax, o.servers())}
 	factor := mix(key) | 1
 	for place, hash := range o.hashes {
-		// The score of a part for a key is the product of their difference with an odd number that
-		// the key determines. For two parts and a random key, either is as likely to be higher.
-		score := (key ^ hash) * factor
-		if entry := entryOf(score, o.parts[place].server); list.len < list.width || entry > list.least {
-			list.offer(entry)
+		// The score of a server for a key is the product of their difference with an odd number that
+		// the key determines. For two servers and a random key, either is as likely to be higher.
+		score, server := (key^hash)*factor, uint32(place)
+		offered := entry{score: score&^serverMask | uint64(server)}
+		if o.isWeighted {
+			offered.rank = rank(score, o.weight(server))
+		}
+		if list.len < list.width || list.list[list.len-1].isBelow(offered) {
+			list.offer(offered)
 		}
 	}
 	return list.first()
 }
 
-// serverMask is the lower bits of an entry, which have the server: there are at most as many as
-// replicas.
+// serverMask is the lower bits of an entry's score, which have the server: there are at most as many
+// as replicas.
 const serverMask = policy.MaxReplicas - 1
 
-// entryOf returns a score, whose lower bits are those of the server.
-func entryOf(score uint64, server uint32) uint64 { return score&^serverMask | uint64(server) }
+// entry is a server's place in the order. Of equal scores the server with the higher name wins, for
+// all clients.
+type entry struct {
+	// rank is that of the score among those of other weights, or 0 if all weights are equal.
+	rank uint64
+	// score has the server in its lower bits.
+	score uint64
+}
 
-func serverOf(entry uint64) uint32 { return uint32(entry & serverMask) }
+// isBelow reports whether another entry is earlier in the order.
+func (e entry) isBelow(other entry) bool {
+	return e.rank < other.rank || e.rank == other.rank && e.score < other.score
+}
+
+func (e entry) server() uint32 { return uint32(e.score & serverMask) }
+
+// rank returns the rank of a score among those of other weights: the higher, the earlier in the
+// order.
+func rank(score uint64, weight uint32) uint64 {
+	return ^(ints.MinusLog2(score) / uint64(max(weight, 1)))
+}
 
 // first is the first servers of an order.
 type first struct {
@@ -183,49 +207,30 @@ type first struct {
 
 func (f *first) all() []uint32 { return f.servers[:f.len] }
 
-// best is the servers with the highest entries. Of equal scores the server with the higher name
-// wins, for all clients.
+// best is the servers with the highest entries.
 type best struct {
-	list  [orderedMax]uint64
+	list  [orderedMax]entry
 	len   int
 	width int
-	// least is the entry that another has to exceed, if there are as many as the width.
-	least uint64
-	// hasParts: a server may be offered several times. It stays with its highest score.
-	hasParts bool
 }
 
 // offer takes in an entry. If there are as many as the width, it exceeds the least.
-func (b *best) offer(entry uint64) {
-	place := -1
-	if b.hasParts {
-		server := serverOf(entry)
-		place = slices.IndexFunc(b.list[:b.len], func(other uint64) bool { return serverOf(other) == server })
-	}
-	switch {
-	case place >= 0 && b.list[place] >= entry:
-		return
-	case place >= 0:
-	case b.len < b.width:
-		place = b.len
+func (b *best) offer(offered entry) {
+	if b.len < b.width {
 		b.len++
-	default:
-		place = b.len - 1
 	}
-	for place > 0 && b.list[place-1] < entry {
+	place := b.len - 1
+	for place > 0 && b.list[place-1].isBelow(offered) {
 		b.list[place] = b.list[place-1]
 		place--
 	}
-	b.list[place] = entry
-	if b.len == b.width {
-		b.least = b.list[b.len-1]
-	}
+	b.list[place] = offered
 }
 
 func (b *best) first() first {
 	found := first{len: b.len}
 	for place, entry := range b.list[:b.len] {
-		found.servers[place] = serverOf(entry)
+		found.servers[place] = entry.server()
 	}
 	return found
 }

@@ -11,6 +11,7 @@ pub mod fixed;
 pub mod health;
 pub mod key;
 pub mod keys;
+mod logarithm;
 mod named;
 pub mod overload;
 pub mod policy;

@@ -7,8 +7,7 @@
 //! nothing where the others have had only a few dozen queries, and many failures prove nothing
 //! where the others fail as well.
 
-/// Binary places of a logarithm.
-const PLACES: u32 = 24;
+use crate::logarithm::{PLACES, log2};
 
 /// Queries that ended, and how many of them failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,45 +51,12 @@ pub(super) fn bits(own: Sample, others: Sample) -> u64 {
     u64::try_from(bits).unwrap_or(0)
 }
 
-/// The binary logarithm with [`PLACES`] binary places, rounded down. 0 for 0.
-fn log2(value: u64) -> u64 {
-    let Some(whole) = value.checked_ilog2() else {
-        return 0;
-    };
-    let mut log = u64::from(whole);
-    // The mantissa is from 1 to 2, with 31 binary places. Each square that reaches 2 adds a place.
-    let mut rest = (value << (63 - whole)) >> 32;
-    for _ in 0..PLACES {
-        rest = (rest * rest) >> 31;
-        let place = rest >> 32;
-        rest >>= place;
-        log = log << 1 | place;
-    }
-    log
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn sample(queries: u64, failures: u64) -> Sample {
         Sample { queries, failures }
-    }
-
-    #[test]
-    fn log2_is_accurate_to_six_digits() {
-        for (value, log) in [
-            (0, 0),
-            (1, 0),
-            (2, 1_000_000),
-            (3, 1_584_962),
-            (10, 3_321_928),
-            (1_000_003, 19_931_572),
-            (1 << 40, 40_000_000),
-            (u64::MAX, 63_999_999),
-        ] {
-            assert_eq!((log2(value) * 1_000_000) >> PLACES, log, "{value}");
-        }
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! The order of a key's servers: rendezvous hashing over the parts that may be chosen.
+//! The order of a key's servers: rendezvous hashing with weights.
 //!
-//! A key and a part give a score, and a server has the highest score of its parts. The order of a
-//! key's servers is that of their scores. So a server that leaves or joins moves only the keys that
-//! it had or gets, and a server of w parts is first for w times as many keys. All clients that know
-//! the same names agree.
+//! A key and a server give a score, a fraction of one, and a server's weight is the number of its
+//! parts that may be chosen. The order of a key's servers is that of `−log2(score) / weight`, from
+//! the lowest up. So a server of weight w is first for w times as many keys, and one that leaves,
+//! joins or gets another weight moves only keys that it had or gets. The order is the same if all
+//! weights are multiplied by one number. All clients that know the same names agree.
 
 use super::loads::Loads;
 use crate::draw::mix;
 use crate::key::Identity;
+use crate::logarithm::minus_log2;
 use crate::policy::{Fleet, Query};
 use crate::replica::{ReplicaId, ReplicaIds, ReplicaMap};
 use alloc::vec::Vec;
@@ -64,10 +66,12 @@ pub(super) struct Order {
     /// The place of a replica in `known` is only as current as `is_sorted`; so names are here.
     identities: ReplicaMap<Option<Identity>>,
     is_sorted: bool,
-    /// The hash of each part that may be chosen, alone in its table, since a key without a
+    /// The hash of each server that may be chosen, alone in its table, since a key without a
     /// partition is compared with all of them.
     hashes: Vec<u64>,
-    /// As long as `hashes`: parts of a server are next to each other.
+    /// Servers do not have the same number of parts.
+    is_weighted: bool,
+    /// Parts of a server are next to each other.
     parts: Vec<Choosable>,
     /// Where the parts of each server begin, and at the end how many there are.
     begins: Vec<u32>,
@@ -161,10 +165,14 @@ impl Order {
 
     fn hash_all(&mut self) {
         self.hashes.clear();
-        for part in &self.parts {
-            let identity = self.identities.find(part.replica).copied().flatten();
-            let hash = identity.map_or(0, |it| mix(it.name ^ mix(it.part.into())));
+        self.is_weighted = false;
+        for server in self.begins.windows(2) {
+            let (begin, end) = (server[0] as usize, server[1] as usize);
+            let replica = self.parts.get(begin).map(|part| part.replica);
+            let identity = replica.and_then(|it| self.identities.find(it).copied().flatten());
+            let hash = identity.map_or(0, |it| mix(it.name ^ mix(0)));
             self.hashes.push(hash);
+            self.is_weighted |= end - begin != self.parts.len() / self.servers();
         }
     }
 
@@ -194,15 +202,18 @@ impl Order {
     /// The first `width` servers for a key.
     pub(super) fn first(&self, key: u64, width: usize) -> First {
         let width = width.clamp(1, ORDERED_MAX).min(self.servers());
+        if self.is_weighted {
+            return self.first_of_all(key, width);
+        }
         if width == 1 {
             return First::of(&[self.home(key)]);
         }
-        let parts = self.hashes.len();
+        let servers = self.hashes.len();
         // Scores are uniform, so of a large fleet the first servers are nearly always among those
         // of a few high scores. Only those need a closer look.
         let few = width + width / 2 + 3;
-        if parts == self.servers() && parts > few {
-            let least = (u64::MAX / parts as u64).saturating_mul((parts - few) as u64);
+        if servers > few {
+            let least = (u64::MAX / servers as u64).saturating_mul((servers - few) as u64);
             if let Some(first) = self.first_above(key, width, least) {
                 return first;
             }
@@ -210,12 +221,12 @@ impl Order {
         self.first_of_all(key, width)
     }
 
-    /// The first server, of at least one.
+    /// The first server of at least one, where all have the same weight.
     fn home(&self, key: u64) -> u32 {
         let factor = mix(key) | 1;
         let (mut best, mut least) = (0, 0);
         // Few scores are the highest so far, so that the others take no more than this comparison.
-        // Parts are in the order of their servers, so of equal ones the higher server wins.
+        // Of equal ones the higher server wins.
         let mut offer = |place: usize, hash: u64| {
             let score = score(key ^ hash, factor);
             if score >= least {
@@ -231,11 +242,11 @@ impl Order {
         for (place, &hash) in rest.iter().enumerate() {
             offer(chunks.len() * 16 + place, hash);
         }
-        self.parts.get(best).map_or(0, |part| part.server)
+        u32::try_from(best).unwrap_or(0)
     }
 
-    /// The first servers, where each has one part. `None` if fewer or many more than `width` have a
-    /// score of `least`.
+    /// The first servers, where all have the same weight. `None` if fewer or many more than `width`
+    /// have a score of `least`.
     fn first_above(&self, key: u64, width: usize, least: u64) -> Option<First> {
         let factor = mix(key) | 1;
         let mut high = High {
@@ -243,7 +254,6 @@ impl Order {
             len: 0,
         };
         let (fours, rest) = self.hashes.as_chunks::<4>();
-        // Servers are numbered as their parts are.
         let mut server = 0;
         for &[a, b, c, d] in fours {
             let (a, b) = (score(key ^ a, factor), score(key ^ b, factor));
@@ -264,9 +274,9 @@ impl Order {
         if high.len() < width {
             return None;
         }
-        let mut best = Best::new(width, false);
+        let mut best = Best::new(width);
         for &mut entry in high {
-            best.offer(entry);
+            best.offer((0, entry));
         }
         Some(best.first())
     }
@@ -274,9 +284,20 @@ impl Order {
     #[cold]
     fn first_of_all(&self, key: u64, width: usize) -> First {
         let factor = mix(key) | 1;
-        let mut best = Best::new(width, self.parts.len() > self.servers());
-        for (&hash, part) in self.hashes.iter().zip(&self.parts) {
-            best.offer(entry_of(score(key ^ hash, factor), part.server));
+        let mut best = Best::new(width);
+        for ((&hash, server), ends) in self.hashes.iter().zip(0..).zip(self.begins.windows(2)) {
+            let score = score(key ^ hash, factor);
+            let mut rank = 0;
+            if self.is_weighted {
+                let weight = u64::from((ends[1] - ends[0]).max(1));
+                // `−log2(score)` exceeds `1 − score`, so most servers need no logarithm.
+                let too_much = best.cost_max().saturating_add(1).saturating_mul(weight);
+                if !score >> 8 >= too_much {
+                    continue;
+                }
+                rank = !(minus_log2(score) / weight);
+            }
+            best.offer((rank, entry_of(score, server)));
         }
         best.first()
     }
@@ -307,8 +328,8 @@ impl High {
 /// The lower bits of an entry, which have the server: there are at most as many as replicas.
 const SERVER_MASK: u64 = ReplicaIds::MAX as u64 - 1;
 
-/// The score of a part for a key: the product of their difference with an odd number that the key
-/// determines. For two parts and a random key, either is as likely to be higher.
+/// The score of a server for a key: the product of their difference with an odd number that the key
+/// determines. For two servers and a random key, either is as likely to be higher.
 #[inline]
 const fn score(difference: u64, factor: u64) -> u64 {
     difference.wrapping_mul(factor)
@@ -320,42 +341,35 @@ fn entry_of(score: u64, server: u32) -> u64 {
     (score & !SERVER_MASK) | u64::from(server)
 }
 
-/// The server of an entry.
-fn server_of(entry: u64) -> u32 {
-    u32::try_from(entry & SERVER_MASK).unwrap_or(u32::MAX)
-}
-
-/// The servers with the highest entries. Of equal scores the server with the higher name wins, for
-/// all clients.
+/// The servers of the highest ranks, each with its score. A rank is the complement of
+/// `−log2(score) / weight`, or 0 if all weights are the same. The lower bits of a score are those of
+/// its server, so of equal ones the server with the higher name wins, for all clients.
 struct Best {
-    list: [u64; ORDERED_MAX],
+    list: [(u64, u64); ORDERED_MAX],
     len: usize,
     width: usize,
-    /// Whether a server may be offered several times: it stays with its highest score.
-    has_parts: bool,
 }
 
 impl Best {
-    const fn new(width: usize, has_parts: bool) -> Self {
+    const fn new(width: usize) -> Self {
         Self {
-            list: [0; ORDERED_MAX],
+            list: [(0, 0); ORDERED_MAX],
             len: 0,
             width,
-            has_parts,
         }
     }
 
+    /// The largest `−log2(score) / weight`, once there are as many as the width.
     #[inline]
-    fn offer(&mut self, entry: u64) {
+    const fn cost_max(&self) -> u64 {
+        // Places that are not taken have the rank 0.
+        !self.list[self.width - 1].0
+    }
+
+    #[inline]
+    fn offer(&mut self, entry: (u64, u64)) {
         let mut place = self.len;
-        if self.has_parts
-            && let Some(same) = self.position(server_of(entry))
-        {
-            if self.list[same] >= entry {
-                return;
-            }
-            place = same;
-        } else if self.len == self.width {
+        if self.len == self.width {
             place -= 1;
             if self.list[place] >= entry {
                 return;
@@ -372,16 +386,11 @@ impl Best {
 
     fn first(&self) -> First {
         let mut first = First::NONE;
-        for (server, &entry) in first.servers.iter_mut().zip(&self.list[..self.len]) {
-            *server = server_of(entry);
+        for (server, (_, entry)) in first.servers.iter_mut().zip(&self.list[..self.len]) {
+            *server = u32::try_from(entry & SERVER_MASK).unwrap_or(u32::MAX);
         }
         first.len = self.len;
         first
-    }
-
-    fn position(&self, server: u32) -> Option<usize> {
-        let mut taken = self.list[..self.len].iter();
-        taken.position(|&entry| server_of(entry) == server)
     }
 }
 

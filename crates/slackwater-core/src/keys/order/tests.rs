@@ -6,6 +6,7 @@ use crate::key::KeyHasher;
 use crate::policy::{Event, Policy, Random};
 use crate::replica::ReplicaIds;
 use crate::time::Instant;
+use alloc::vec;
 
 /// An order of servers with these numbers of parts, in which all may be chosen.
 fn order(weights: &[u32]) -> Order {
@@ -114,21 +115,43 @@ fn home_in_a_large_fleet_is_the_first_of_the_order() {
 /// The order by definition.
 #[test]
 fn order_is_that_of_the_highest_scores() {
-    let weights = [2, 1, 4, 1, 1, 3];
-    let order = order(&weights);
-    for key in (0..500).map(mix) {
-        let mut best: Vec<_> = (0..6_u32)
-            .map(|server| {
-                let parts = (0..weights[server as usize]).map(|part| {
-                    let hash = mix(u64::from(server) ^ mix(part.into()));
-                    score(key ^ hash, mix(key) | 1)
-                });
-                let best = parts.max().map(|best| best & !SERVER_MASK);
-                (core::cmp::Reverse(best), server)
-            })
-            .collect();
-        best.sort_unstable();
-        let expected: Vec<_> = best.iter().map(|&(_, server)| server).collect();
-        assert_eq!(order.first(key, 6).as_slice(), expected);
+    for weights in [[1; 6], [2, 1, 4, 1, 1, 3]] {
+        let order = order(&weights);
+        for key in (0..500).map(mix) {
+            let mut servers: Vec<_> = (0..6_u64).zip(weights).collect();
+            servers.sort_by(|&(one, weight), &(other, other_weight)| {
+                let score = |name| score(key ^ mix(name ^ mix(0)), mix(key) | 1);
+                let cost = |name, weight: u32| minus_log2(score(name)) / u64::from(weight);
+                let by_cost = cost(one, weight).cmp(&cost(other, other_weight));
+                by_cost.then(score(other).cmp(&score(one)))
+            });
+            let first = order.first(key, 6);
+            let found = first.as_slice().iter().map(|&server| u64::from(server));
+            assert!(found.eq(servers.iter().map(|&(name, _)| name)), "{key:x}");
+        }
+    }
+}
+
+/// The parts of the others are 100 and 100 before, and 1 and 1 afterwards.
+#[test]
+fn new_common_divisor_of_weights_moves_no_key_of_the_others() {
+    for (before, after) in [
+        (vec![100, 100, 99], vec![1, 1]),
+        (vec![1, 1, 1], vec![2, 2, 1]),
+        (vec![30, 20, 7], vec![3, 2]),
+        (vec![2, 4, 3], vec![4, 8, 3]),
+    ] {
+        let orders = [&before, &after].map(|weights| order(weights));
+        let mut moved = 0;
+        for key in (0..5_000).map(mix) {
+            let [old, new] = [0, 1].map(|at: usize| orders[at].first(key, 3).as_slice().to_vec());
+            let without = |order: &[u32]| -> Vec<_> {
+                let kept = order.iter().copied().filter(|&server| server != 2);
+                kept.collect()
+            };
+            assert_eq!(without(&old), without(&new), "{before:?}");
+            moved += u32::from(old[0] != new[0]);
+        }
+        assert!((400..2_000).contains(&moved), "{before:?}: {moved}");
     }
 }
