@@ -173,8 +173,8 @@ func (o *order) first(key uint64, width int) first {
 	return list.first()
 }
 
-// serverMask is the lower bits of an entry's score, which have the server: there are at most as many
-// as replicas.
+// serverMask is the lower bits of an entry's score, which are its server: there are at most as many
+// servers as replicas.
 const serverMask = policy.MaxReplicas - 1
 
 // entry is a server's place in the order. Of equal scores the server with the higher name wins, for

@@ -25,8 +25,8 @@ func Log2(value uint64) uint64 {
 
 // MinusLog2 returns −log2(fraction / 2^64) with 56 binary places. A fraction of 0 counts as 1.
 //
-// It is fast, since it interpolates between 257 values. It never rises with the fraction, and is too
-// high by less than 0.2 %.
+// It is fast, since it interpolates between 257 values. It never rises with the fraction, and is
+// too high by less than 0.2 %.
 func MinusLog2(fraction uint64) uint64 {
 	fraction |= 1
 	zeros := bits.LeadingZeros64(fraction)

@@ -97,8 +97,11 @@ impl Keyed {
                     self.reported(now, replica, report);
                 }
             }
-            Event::SiblingReport(replica, report) | Event::CarriedReport(replica, report) => {
-                self.reported(now, replica, report);
+            Event::SiblingReport(replica, report) => self.reported(now, replica, report),
+            Event::CarriedReport(replica, report) => {
+                if !report.is_of_rates() {
+                    self.reported(now, replica, report);
+                }
             }
             Event::SiblingQueries(replica, queries) => self.loads.siblings_sent(replica, queries),
             // They change which replicas may be chosen, which shows in the fleet.

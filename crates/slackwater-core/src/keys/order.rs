@@ -342,8 +342,8 @@ fn entry_of(score: u64, server: u32) -> u64 {
 }
 
 /// The servers of the highest ranks, each with its score. A rank is the complement of
-/// `−log2(score) / weight`, or 0 if all weights are the same. The lower bits of a score are those of
-/// its server, so of equal ones the server with the higher name wins, for all clients.
+/// `−log2(score) / weight`, or 0 if all weights are the same. The lower bits of a score are its
+/// server, so of equal ones the server with the higher name wins, for all clients.
 struct Best {
     list: [(u64, u64); ORDERED_MAX],
     len: usize,

@@ -183,8 +183,13 @@ fn load_is_the_report_plus_what_was_sent_since_and_at_least_what_is_in_flight() 
         &LoadReport::new(Rif::ZERO, None),
     ));
     assert_eq!(loads(&mut world)[0], (0, 2));
+    world.handle(Event::SiblingQueries(replica, 2));
+    let mut rates = LoadReport::new(Rif::ZERO, None);
+    rates.query_rate_millis = Some(1_000);
+    world.handle(Event::CarriedReport(replica, &rates));
+    assert_eq!(loads(&mut world)[0], (0, 4), "rates have no RIF");
     world.done(tickets.pop().unwrap());
-    assert_eq!(loads(&mut world)[0], (0, 1));
+    assert_eq!(loads(&mut world)[0], (0, 3));
     world.handle(Event::SiblingReport(
         replica,
         &LoadReport::new(Rif::new(u32::MAX), None),

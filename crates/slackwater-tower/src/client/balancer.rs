@@ -401,7 +401,9 @@ impl Balancer {
     pub(super) fn carried_report(&self, replica: ReplicaId, report: &LoadReport) {
         let now = self.now();
         let mut driver = self.lock();
-        driver.reported.note_carried(now, replica, report);
+        if !report.is_of_rates() {
+            driver.reported.note_carried(now, replica, report);
+        }
         let parts = driver.replicas.parts(replica);
         // The report leaves out the query that it came with, which is in flight here until its
         // lease ends.

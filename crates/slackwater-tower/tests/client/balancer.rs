@@ -438,10 +438,14 @@ async fn the_last_report_of_each_replica_outlives_the_pool() {
     // A report that a response carried counts, too. It has no latency, so the latency of the last
     // probe stays.
     let carried = LoadReport::new(Rif::new(20), None);
+    let mut rates = LoadReport::new(Rif::ZERO, None);
+    rates.query_rate_millis = Some(1_000);
     loop {
         let lease = pick_ready(&balancer);
         if lease.replica() == first {
             lease.handle_carried_report(&carried);
+            // Rates have no RIF.
+            lease.handle_carried_report(&rates);
             break;
         }
     }
