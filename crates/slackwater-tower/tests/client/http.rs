@@ -14,7 +14,6 @@ use slackwater_tower::wire::ProbeKey;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 /// A balancer with one replica that is probed at `probe`.
@@ -22,7 +21,10 @@ fn balancer_for(probe: SocketAddr) -> (Balancer, Arc<HttpProber>, DriveGuard) {
     balancer_with(HttpProber::new(HttpProberConfig::default()), probe)
 }
 
-fn balancer_with(prober: HttpProber, probe: SocketAddr) -> (Balancer, Arc<HttpProber>, DriveGuard) {
+pub(crate) fn balancer_with(
+    prober: HttpProber,
+    probe: SocketAddr,
+) -> (Balancer, Arc<HttpProber>, DriveGuard) {
     let prober = Arc::new(prober);
     let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
     let drive = balancer.spawn_drive();
@@ -321,42 +323,6 @@ impl Connect for Detour {
             Ok(Box::new(stream) as Box<dyn ProbeStream>)
         })
     }
-}
-
-/// Connects to another address than the requested one once it may, and counts.
-#[derive(Debug)]
-struct Late(SocketAddr, Arc<AtomicUsize>, Arc<Notify>);
-
-impl Connect for Late {
-    fn connect(&self, _addr: SocketAddr) -> Connecting<'_> {
-        Box::pin(async move {
-            self.1.fetch_add(1, Ordering::Relaxed);
-            self.2.notified().await;
-            let stream = TcpStream::connect(self.0).await?;
-            Ok(Box::new(stream) as Box<dyn ProbeStream>)
-        })
-    }
-}
-
-#[tokio::test]
-async fn connection_that_takes_longer_than_a_probe_is_for_the_next_one() {
-    let replica = Replica::start(Load::new(), None).await;
-    let (opened, go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-    let late = Late(replica.http, Arc::clone(&opened), Arc::clone(&go_on));
-    let prober = HttpProber::with_connector(HttpProberConfig::default(), late);
-    let (balancer, _prober, _drive) = balancer_with(prober, addr(2));
-    until("all first probes are lost", || {
-        drop(pick_ready(&balancer));
-        let lost = balancer.probe_counters().timed_out;
-        lost > 0 && lost >= opened.load(Ordering::Relaxed) as u64
-    })
-    .await;
-    go_on.notify_waiters();
-    until("answers", || {
-        drop(pick_ready(&balancer));
-        balancer.counters().probes_answered >= 3
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod common;
 mod fan_out;
 #[cfg(test)]
 mod http;
+mod late;
 #[cfg(test)]
 mod sync;
 #[cfg(test)]

@@ -13,12 +13,13 @@ use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// The most connections to one address that are being opened at once. Further probes wait.
-const OPENING_MAX: u32 = 4;
+/// The most replies from one address that are waited for at once after their probes.
+const LATE_MAX: usize = 4;
 /// The pause after a first failure to connect; each further failure doubles it.
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.
@@ -79,7 +80,7 @@ impl Drop for Connection {
 struct Place {
     host: Option<HeaderValue>,
     idle: Vec<Connection>,
-    opening: u32,
+    late: Arc<Semaphore>,
     failures: u32,
     retry_at: Option<Instant>,
     used_at: Instant,
@@ -133,7 +134,7 @@ impl Connections {
         let place = state.places.entry(addr).or_insert_with(|| Place {
             host: HeaderValue::try_from(addr.to_string()).ok(),
             idle: Vec::new(),
-            opening: 0,
+            late: Arc::new(Semaphore::new(LATE_MAX)),
             failures: 0,
             retry_at: None,
             used_at: now,
@@ -173,37 +174,27 @@ impl Connections {
         }
     }
 
-    /// Whether a connection may be opened. If so, it counts until [`Self::failed`] or
-    /// [`Self::succeeded`].
-    pub(super) fn may_open(&self, addr: SocketAddr) -> bool {
+    /// A permit to wait for a reply after its probe, unless others are waited for already.
+    pub(super) fn may_be_late(&self, addr: SocketAddr) -> Option<OwnedSemaphorePermit> {
+        let late = Arc::clone(&self.lock().places.get(&addr)?.late);
+        late.try_acquire_owned().ok()
+    }
+
+    /// Notes whether a connection could be opened.
+    pub(super) fn note(&self, addr: SocketAddr, is_open: bool) {
+        let now = Instant::now();
         let mut state = self.lock();
-        // An address that was forgotten meanwhile gets no more connections.
-        let place = state.places.get_mut(&addr);
-        place.is_some_and(|place| {
-            let may_open = place.opening < OPENING_MAX;
-            place.opening += u32::from(may_open);
-            may_open
-        })
-    }
-
-    pub(super) fn failed(&self, addr: SocketAddr) {
-        if let Some(place) = self.lock().places.get_mut(&addr) {
-            place.opening = place.opening.saturating_sub(1);
-            // Several that fail together are one failure.
-            if place.retry_at.is_some_and(|at| at > Instant::now()) {
-                return;
-            }
-            let pause = BACK_OFF_MIN.saturating_mul(1 << place.failures.min(10));
-            place.failures = place.failures.saturating_add(1);
-            place.retry_at = Some(Instant::now() + pause.min(BACK_OFF_MAX));
-        }
-    }
-
-    pub(super) fn succeeded(&self, addr: SocketAddr) {
-        if let Some(place) = self.lock().places.get_mut(&addr) {
-            place.opening = place.opening.saturating_sub(1);
+        let Some(place) = state.places.get_mut(&addr) else {
+            return;
+        };
+        if is_open {
             place.failures = 0;
             place.retry_at = None;
+        } else if place.retry_at.is_none_or(|at| at <= now) {
+            // Several that fail together are one failure.
+            let pause = BACK_OFF_MIN.saturating_mul(1 << place.failures.min(10));
+            place.failures = place.failures.saturating_add(1);
+            place.retry_at = Some(now + pause.min(BACK_OFF_MAX));
         }
     }
 
@@ -264,23 +255,33 @@ mod tests {
         assert_eq!(connections.lock().places.len(), 1);
     }
 
-    #[test]
-    fn connections_that_are_opened_together_are_few_and_fail_as_one() {
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_fail_together_are_one_failure() {
         let connections = Connections::new(1);
         let addr = addr(1);
-        assert!(!connections.may_open(addr), "it is not known");
-        connections.may_try(addr).expect("there is room");
-        for opening in 1..=OPENING_MAX {
-            assert!(connections.may_open(addr));
-            assert_eq!(connections.lock().places[&addr].opening, opening);
-        }
-        assert!(!connections.may_open(addr));
-        connections.failed(addr);
-        connections.failed(addr);
-        assert_eq!(connections.lock().places[&addr].failures, 1);
+        connections.note(addr, false);
+        connections.may_try(addr).expect("it was not known");
+        connections.note(addr, false);
+        connections.note(addr, false);
         assert_eq!(connections.may_try(addr), Err(Refused::BackOff));
-        connections.succeeded(addr);
-        assert_eq!(connections.lock().places[&addr].opening, OPENING_MAX - 3);
+        tokio::time::advance(BACK_OFF_MIN).await;
+        connections.may_try(addr).expect("the first pause is over");
+        connections.note(addr, false);
+        connections.note(addr, true);
         connections.may_try(addr).expect("it can be reached");
+    }
+
+    #[test]
+    fn few_late_replies_are_waited_for() {
+        let connections = Connections::new(1);
+        let addr = addr(1);
+        assert!(connections.may_be_late(addr).is_none(), "it is not known");
+        connections.may_try(addr).expect("there is room");
+        let waiting: Vec<_> = (0..=LATE_MAX)
+            .map(|_| connections.may_be_late(addr))
+            .collect();
+        assert_eq!(waiting.iter().flatten().count(), LATE_MAX);
+        drop(waiting);
+        assert!(connections.may_be_late(addr).is_some());
     }
 }

@@ -1,9 +1,10 @@
 //! Probes by HTTP/1.1: `GET` on kept connections, the report in the reply's headers.
 //!
 //! Works through everything that speaks HTTP, at several times the cost of UDP. Each probe is a
-//! task that ends at the probe's deadline whatever the replica does. The number of tasks is capped,
-//! so a replica that hangs costs a few tasks and delays no query. A body is read only to keep the
-//! connection, after the probe is over, and only up to a small size and time.
+//! task and ends at the probe's deadline whatever the replica does. The number of tasks is capped,
+//! so a replica that hangs costs a few tasks and delays no query. After the probe is over, a task
+//! goes on only to keep its connection: it waits for a late one, or reads a body, for a small time
+//! and up to a small size.
 
 mod connect;
 mod connections;
@@ -17,8 +18,8 @@ use connect::TcpConnector;
 pub use connect::{Connect, Connecting, ProbeStream};
 use connections::{Connection, Connections};
 use core::fmt;
-use core::future::pending;
 use core::net::SocketAddr;
+use core::pin::pin;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use http::header::{HOST, HeaderMap};
@@ -30,11 +31,10 @@ use slackwater_core::LoadReport;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-/// How long opening a connection may take.
-const OPEN_TIME_MAX: Duration = Duration::from_secs(5);
+/// The longest wait for a connection and its reply, after their probe is over.
+const LATE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// The most of a reply's body that is read to keep its connection.
 const BODY_BYTES_MAX: u64 = 4096;
@@ -79,6 +79,8 @@ struct Inner {
     connections: Connections,
     connector: Box<dyn Connect>,
     outstanding: AtomicU32,
+    /// Replies that are late; at most `outstanding_max`.
+    late: AtomicU32,
     /// Replies whose bodies are being read; at most `outstanding_max`.
     reading: AtomicU32,
     counters: Mutex<ProbeCounters>,
@@ -123,6 +125,7 @@ impl HttpProber {
                 connector: Box::new(connector),
                 config,
                 outstanding: AtomicU32::new(0),
+                late: AtomicU32::new(0),
                 reading: AtomicU32::new(0),
                 counters: Mutex::default(),
                 round_trips: Mutex::default(),
@@ -191,7 +194,7 @@ impl Prober for HttpProber {
 
 impl Drop for HttpProber {
     fn drop(&mut self) {
-        // Probes under way end by their deadlines. Their connections are then closed.
+        // Probes under way end by their deadlines, or soon after. Then their connections are closed.
         self.inner.connections.close();
     }
 }
@@ -216,18 +219,24 @@ impl Place {
             })
     }
 
-    /// Runs one probe, and keeps its connection if the body ends soon.
+    /// Runs one probe and reports its result exactly once. Keeps its connection, unless its reply
+    /// or the body takes much longer.
     async fn probe(self, probe: ProbeToSend, reports: Reports) {
         let inner = Arc::clone(&self.inner);
-        let reply = inner.ask(&probe, &reports).await;
+        let span = probe.deadline.saturating_since(probe.sent_at);
+        let began = Instant::now();
+        let mut reply = pin!(inner.reply(&probe));
+        let in_time = timeout(span, &mut reply).await.ok();
+        inner.report(&probe, began, in_time.as_ref(), &reports);
         drop(self);
-        let Some((connection, body)) = reply else {
-            return;
+        let reply = match in_time {
+            Some(reply) => reply.ok(),
+            None => inner.late(probe.addr, reply).await,
         };
-        if body.is_end_stream() {
-            inner.connections.keep(probe.addr, connection);
-        } else if let Some(_place) = Self::take(&inner, |inner| &inner.reading)
-            && let Ok(true) = timeout(BODY_TIME_MAX, ends_soon(body)).await
+        if let Some(Reply {
+            connection, body, ..
+        }) = reply
+            && (body.is_end_stream() || inner.ends_soon(body).await)
         {
             inner.connections.keep(probe.addr, connection);
         }
@@ -241,22 +250,18 @@ impl Drop for Place {
 }
 
 impl Inner {
-    /// Runs one probe and reports its result exactly once. Returns the connection with the unread
-    /// body.
-    async fn ask(
-        self: &Arc<Self>,
+    /// Reports the result of a probe; `None` if its deadline has passed.
+    fn report(
+        &self,
         probe: &ProbeToSend,
+        began: Instant,
+        reply: Option<&Result<Reply, Loss>>,
         reports: &Reports,
-    ) -> Option<(Connection, Incoming)> {
-        let span = probe.deadline.saturating_since(probe.sent_at);
-        let began = Instant::now();
-        let (report, rest) = match timeout(span, self.reply(probe)).await {
-            Ok(Ok(reply)) => (
-                reply.report.map_err(Some),
-                Some((reply.connection, reply.body)),
-            ),
-            Ok(Err(loss)) => (Err(Some(loss)), None),
-            Err(_) => (Err(None), None),
+    ) {
+        let report = match reply {
+            Some(Ok(reply)) => reply.report.as_ref().map_err(|&loss| Some(loss)),
+            Some(Err(loss)) => Err(Some(*loss)),
+            None => Err(None),
         };
         self.count(|counters| match &report {
             Ok(_) => counters.answered += 1,
@@ -267,17 +272,34 @@ impl Inner {
             Err(Some(Loss::Hint | Loss::Nonce)) => counters.refused_unsupported += 1,
             Err(None) => counters.timed_out += 1,
         });
-        match &report {
+        match report {
             Ok(report) => {
                 self.lock_round_trips().add(began.elapsed());
                 reports.report(probe.token, report);
             }
             Err(_) => reports.lost(probe.token),
         }
-        rest
     }
 
-    async fn reply(self: &Arc<Self>, probe: &ProbeToSend) -> Result<Reply, Loss> {
+    /// Waits for a reply after its probe, because a connection that takes longer than a probe is
+    /// for the next one. `None` if it takes much longer, or others are waited for.
+    async fn late(
+        self: &Arc<Self>,
+        addr: SocketAddr,
+        reply: impl Future<Output = Result<Reply, Loss>>,
+    ) -> Option<Reply> {
+        let _place = Place::take(self, |inner| &inner.late)?;
+        let _one_of_few = self.connections.may_be_late(addr)?;
+        timeout(LATE_TIME_MAX, reply).await.ok()?.ok()
+    }
+
+    /// Reads a body to its end. `false` on an error, if it is too long, or if it takes too long.
+    async fn ends_soon(self: &Arc<Self>, body: Incoming) -> bool {
+        let place = Place::take(self, |inner| &inner.reading);
+        place.is_some() && timeout(BODY_TIME_MAX, is_short(body)).await == Ok(true)
+    }
+
+    async fn reply(&self, probe: &ProbeToSend) -> Result<Reply, Loss> {
         let (request, challenge) = self.request(probe)?;
         let (connection, response) = self.exchange(probe.addr, &request).await?;
         let (head, body) = response.into_parts();
@@ -297,7 +319,7 @@ impl Inner {
 
     /// Sends the request. If a kept connection turns out to be closed, sends it again on a new one.
     async fn exchange(
-        self: &Arc<Self>,
+        &self,
         addr: SocketAddr,
         request: &Request<Empty<bytes::Bytes>>,
     ) -> Result<(Connection, Response<Incoming>), Loss> {
@@ -319,27 +341,10 @@ impl Inner {
         Ok((fresh, response.map_err(|_| Loss::Broken)?))
     }
 
-    /// Opens a connection, in a task of its own: a probe has little time, and a connection that
-    /// takes longer is for the next one.
-    async fn open(self: &Arc<Self>, addr: SocketAddr) -> Result<Connection, Loss> {
-        if !self.connections.may_open(addr) {
-            // Until the probe's deadline.
-            return pending().await;
-        }
-        let (probe, opened) = oneshot::channel();
-        let inner = Arc::clone(self);
-        tokio::spawn(async move {
-            let opening = Connection::open(&*inner.connector, addr);
-            if let Ok(Ok(connection)) = timeout(OPEN_TIME_MAX, opening).await {
-                inner.connections.succeeded(addr);
-                if let Err(connection) = probe.send(connection) {
-                    inner.connections.keep(addr, connection);
-                }
-            } else {
-                inner.connections.failed(addr);
-            }
-        });
-        opened.await.map_err(|_| Loss::Connect)
+    async fn open(&self, addr: SocketAddr) -> Result<Connection, Loss> {
+        let opened = Connection::open(&*self.connector, addr).await;
+        self.connections.note(addr, opened.is_ok());
+        opened.map_err(|_| Loss::Connect)
     }
 
     /// Whether the report's signature is valid, or none is needed.
@@ -383,7 +388,7 @@ impl Inner {
 }
 
 /// Reads a body to its end. Returns `false` on an error, or if it is too long.
-async fn ends_soon(mut body: Incoming) -> bool {
+async fn is_short(mut body: Incoming) -> bool {
     let mut left = BODY_BYTES_MAX;
     while !body.is_end_stream() {
         match body.frame().await {
