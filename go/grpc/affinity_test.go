@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,5 +176,35 @@ func TestCallsOfAKeyGoToOneServer(t *testing.T) {
 	}
 	if len(homes) < 2 {
 		t.Errorf("all users have the home %v", homes)
+	}
+}
+
+// A resolver may order the addresses of an endpoint anew.
+func TestEndpointWithAnotherFirstAddressHasItsName(t *testing.T) {
+	config := `{"probe": {"transport": "none"}, "key": {"metadata": "x-user"}}`
+	e, _, _ := keyedEngine(t, config)
+	var ready []*endpointPicker
+	for endpoint := range e.fleet {
+		endpoint.mu.Lock()
+		endpoint.name = "10.9.9." + endpoint.name
+		endpoint.mu.Unlock()
+		ready = append(ready, &endpointPicker{endpoint: endpoint})
+	}
+	e.setReady(ready, nil)
+	parsed, err := parseConfig([]byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := newEngine(parsed, newMetrics(newCounts(), ""), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.close()
+	fresh.setReady(ready, nil)
+	for user := range 50 {
+		ctx := withUser(strconv.Itoa(user))
+		if one, other := e.pickFor(t, ctx), fresh.pickFor(t, ctx); one != other {
+			t.Errorf("user %d: %s and %s", user, one, other)
+		}
 	}
 }

@@ -240,3 +240,39 @@ func TestServerThatCutsItsConnections(t *testing.T) {
 		return false
 	})
 }
+
+// A choice that falls on an endpoint without a connection is made again, and is one pick.
+func TestPickThatIsMadeAgainCountsOnce(t *testing.T) {
+	parsed, err := parseConfig([]byte(`{"policy": "random", "probe": {"transport": "none"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := newEngine(parsed, newMetrics(newCounts(), ""), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	up, down := &endpoint{name: "up:1"}, &endpoint{name: "down:1"}
+	e.setReady([]*endpointPicker{{endpoint: up}, {endpoint: down}}, nil)
+	e.setReady([]*endpointPicker{{endpoint: up}}, []*endpoint{down})
+	e.mu.Lock()
+	drained := policy.Event{Kind: policy.EventAvailable, Replica: e.fleet[up]}
+	e.policy.Handle(e.now(), drained, e.draw)
+	e.mu.Unlock()
+	for range 100 {
+		picked, _, err := e.pick(balancer.PickInfo{Ctx: t.Context()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		picked.end(policy.OutcomeSuccess)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	counted := uint64(0)
+	for _, picks := range e.countersLocked().Picks.All() {
+		counted += picks
+	}
+	if counted != 100 {
+		t.Errorf("%d picks", counted)
+	}
+}

@@ -52,6 +52,8 @@ type engine struct {
 	next *engine
 	// inherited has a ticket for each call in flight that an earlier engine picked.
 	inherited map[*endpoint][]policy.Ticket
+	// discarded counts picks that were not used: of a replica that is not READY.
+	discarded policy.ReasonCounts
 	// spared counts probes that were answered by the report of a response, and not sent.
 	spared uint64
 	// counted are the counters that the metrics have.
@@ -64,6 +66,8 @@ type member struct {
 	id policy.ReplicaID
 	// picker is the last one of a READY connection.
 	picker *endpointPicker
+	// identity is by the endpoint's first address, which may change.
+	identity policy.Identity
 	// isReady is false while the endpoint has no READY connection. It then stays in the fleet, so
 	// that health keeps its record: a server that loses its connection with each call would
 	// otherwise always be a new one.
@@ -144,7 +148,6 @@ func (e *engine) close() {
 // pick.
 func (e *engine) takeOver(from *engine) {
 	from.mu.Lock()
-	defer from.mu.Unlock()
 	e.mu.Lock()
 	from.next = e
 	now := e.now()
@@ -163,6 +166,7 @@ func (e *engine) takeOver(from *engine) {
 		}
 	}
 	e.query = policy.Query{}
+	from.mu.Unlock()
 	e.release(now)
 }
 
@@ -245,18 +249,20 @@ func (e *engine) addLocked(now policy.Instant, picker *endpointPicker) {
 		}
 	}
 	m := &e.members[id.Index()]
-	wasReady := m.isReady
+	identity := affinity.IdentityOf(picker.endpoint.describe(), 0)
+	wasReady, isNamed := m.isReady, known && m.identity == identity
 	// The child may have a new picker for a new connection.
-	*m = member{id: id, picker: picker, isReady: true}
+	*m = member{id: id, picker: picker, identity: identity, isReady: true}
 	switch {
 	case !known:
 		e.policy.Handle(now, policy.Event{Kind: policy.EventAdded, Replica: id}, e.draw)
-		identity := affinity.IdentityOf(picker.endpoint.describe(), 0)
+	case !wasReady:
+		e.reconnectLocked(now, id)
+	}
+	if !isNamed {
 		e.policy.Handle(now, policy.Event{
 			Kind: policy.EventIdentified, Replica: id, Identity: identity,
 		}, e.draw)
-	case !wasReady:
-		e.reconnectLocked(now, id)
 	}
 }
 
@@ -433,12 +439,15 @@ func (e *engine) carriedLocked(now policy.Instant, replica policy.ReplicaID, rep
 	e.policy.Handle(now, event, e.draw)
 }
 
-// countersLocked returns the policy's counters, without probes that were spared and calls that were
-// taken over.
+// countersLocked returns the policy's counters, without probes that were spared, picks that were
+// discarded and calls that were taken over.
 func (e *engine) countersLocked() policy.Counters {
 	counters := e.policy.Counters()
 	counters.ProbesSent -= e.spared
 	counters.ProbesAnswered -= e.spared
+	for reason, picks := range e.discarded {
+		counters.Picks[reason] -= picks
+	}
 	// Nothing else is pinned.
 	counters.Picks[policy.ReasonPinned] = 0
 	return counters

@@ -119,6 +119,7 @@ func (e *engine) chooseLocked(now policy.Instant) policy.Decision {
 	}
 	if decision.Kind == policy.Picked && !e.isReadyLocked(decision.Pick.Ticket.Replica()) {
 		e.policy.HandleDone(now, decision.Pick.Ticket, policy.OutcomeDropped)
+		e.discarded[decision.Pick.Reason]++
 		if !isHedge {
 			// Its probes have been triggered.
 			e.query.Attempt = policy.AttemptRetry

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/slackwater/slackwater/go/internal/grpcstatus"
 	"github.com/slackwater/slackwater/go/policy"
@@ -52,10 +53,10 @@ func outcomeOfFields(fields http.Header, byHead policy.Outcome) policy.Outcome {
 // outcomeOfError returns how a request ended for which there is no response, or whose body broke.
 // The context's own end comes first, since it may show as any error.
 func outcomeOfError(ctx context.Context, err error) policy.Outcome {
-	switch ctxErr := ctx.Err(); {
-	case errors.Is(ctxErr, context.DeadlineExceeded):
+	switch ended := endOf(ctx); {
+	case errors.Is(ended, context.DeadlineExceeded):
 		return policy.OutcomeTimedOut
-	case ctxErr != nil:
+	case ended != nil:
 		return policy.OutcomeDropped
 	}
 	var (
@@ -73,4 +74,14 @@ func outcomeOfError(ctx context.Context, err error) policy.Outcome {
 		return policy.OutcomeTimedOut
 	}
 	return policy.OutcomeBroken
+}
+
+// endOf returns why the context has ended, or nil. A context knows of its deadline a moment late:
+// with [http.Client.Timeout], a timer of net/http may have cut the request before.
+func endOf(ctx context.Context) error {
+	err := ctx.Err()
+	if deadline, ok := ctx.Deadline(); err == nil && ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return err
 }

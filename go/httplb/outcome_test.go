@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/slackwater/slackwater/go/policy"
 )
@@ -165,11 +166,18 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
+// pastDeadline is a context whose deadline has passed, and which does not know it yet.
+type pastDeadline struct{ context.Context }
+
+func (pastDeadline) Deadline() (time.Time, bool) { return time.Now(), true }
+
 func TestErrorDecidesTheOutcome(t *testing.T) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
 	expired, cancelExpired := context.WithTimeout(context.Background(), 0)
 	defer cancelExpired()
+	// Its own timer has not fired yet.
+	late := pastDeadline{context.Background()}
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	for name, c := range map[string]struct {
 		ctx  context.Context
@@ -183,6 +191,7 @@ func TestErrorDecidesTheOutcome(t *testing.T) {
 		"timeout":      {nil, errTimeout{}, policy.OutcomeTimedOut},
 		"no HTTP":      {nil, errors.New("malformed HTTP response"), policy.OutcomeBroken},
 		"deadline":     {expired, context.DeadlineExceeded, policy.OutcomeTimedOut},
+		"cut before":   {late, errors.New("net/http: request canceled"), policy.OutcomeTimedOut},
 		"cancelled":    {cancelled, refused, policy.OutcomeDropped},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,15 +35,31 @@ func (noProber) send(*replica, token, []byte, time.Duration) error { return prob
 func (noProber) count(*Snapshot)                                   {}
 func (noProber) close() error                                      { return nil }
 
+// The least that a client of probes may have outstanding. Those of requests that wait for answers
+// come beside those that [policy.PrequalSettings] limits.
+const (
+	udpOutstandingMin  = 1024
+	httpOutstandingMin = 256
+)
+
+// probeConnectionsMax is the most connections to one replica for probes, unless the base has a limit.
+const probeConnectionsMax = 4
+
+// outstandingMax returns how many probes may be outstanding.
+func outstandingMax(o *options, least int) int {
+	return max(least, int(o.settings.Prequal.ProbesOutstandingMax))
+}
+
 // udpProber probes over UDP.
 type udpProber struct{ client *probe.Client[token] }
 
 func newUDPProber(b *balancer, o *options) (*udpProber, error) {
 	client, err := probe.NewClient(probe.ClientOptions[token]{
-		Answered: func(answer *probe.Answer[token]) { b.report(answer.Token, &answer.Report) },
-		Key:      o.probeKey,
-		LocalV4:  o.localV4,
-		LocalV6:  o.localV6,
+		Answered:    func(answer *probe.Answer[token]) { b.report(answer.Token, &answer.Report) },
+		Key:         o.probeKey,
+		LocalV4:     o.localV4,
+		LocalV6:     o.localV6,
+		Outstanding: outstandingMax(o, udpOutstandingMin),
 	})
 	if err != nil {
 		return nil, err
@@ -73,13 +89,20 @@ type httpProber struct {
 }
 
 func newHTTPProber(b *balancer, o *options) *httpProber {
-	p := &httpProber{balancer: b, client: probe.HTTPClient{Key: o.probeKey}}
+	p := &httpProber{balancer: b, client: probe.HTTPClient{
+		Key: o.probeKey, Outstanding: outstandingMax(o, httpOutstandingMin),
+	}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if base, ok := o.base.(*http.Transport); ok {
 		// The same TLS configuration and dialer, and connections of their own, so that probes do not
 		// wait for those of requests.
+		own := base.Clone()
+		if own.MaxConnsPerHost == 0 {
+			// Connecting goes on after its probe.
+			own.MaxConnsPerHost = probeConnectionsMax
+		}
 		p.client.Client = &http.Client{
-			Transport:     base.Clone(),
+			Transport:     own,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}

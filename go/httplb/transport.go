@@ -184,7 +184,7 @@ func (t *Transport) attempt(request *http.Request, lease *lease) (*http.Response
 		switch {
 		case body != nil && body.hasFailed.Load() || !isWellFormed(request):
 			outcome = policy.OutcomeDropped
-		case lease.isConnecting.Load() && ctx.Err() == nil:
+		case lease.isConnecting.Load() && endOf(ctx) == nil:
 			outcome = policy.OutcomeNoConnection
 		}
 		lease.finish(outcome)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -24,14 +25,17 @@ const (
 	bodyPatience  = 10 * time.Millisecond
 	headBytesMax  = 64 << 10
 	idleKeptAlive = 90 * time.Second
+	// connectMax is how long connecting takes at most. It goes on after its probe, for the next one.
+	connectMax = 2 * time.Second
 )
 
 // HTTPClient probes replicas by HTTP, at several times the cost of UDP and through everything that
 // speaks HTTP. The zero value is ready to use. It is safe for concurrent use, and its fields do not
 // change once it is used.
 type HTTPClient struct {
-	// Client sends probes. Default nil: one that keeps up to four idle connections to each replica,
-	// uses no proxy and follows no redirect.
+	// Client sends probes. Default nil: one that keeps up to four connections to each replica, uses
+	// no proxy and follows no redirect. One of yours should limit both the connections and the time
+	// that connecting takes, because connecting goes on after its probe.
 	Client *http.Client
 	// Key signs probes, and reports must be signed with it. Default nil: nothing is signed.
 	Key *Key
@@ -175,7 +179,9 @@ func (c *HTTPClient) httpClient() *http.Client {
 	c.once.Do(func() {
 		c.client = &http.Client{
 			Transport: &http.Transport{
+				DialContext:            (&net.Dialer{Timeout: connectMax}).DialContext,
 				DisableCompression:     true,
+				MaxConnsPerHost:        idlePerReplica,
 				MaxIdleConnsPerHost:    idlePerReplica,
 				IdleConnTimeout:        idleKeptAlive,
 				MaxResponseHeaderBytes: headBytesMax,

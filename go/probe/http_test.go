@@ -1,13 +1,17 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -215,5 +219,52 @@ func TestHTTPProbesBeyondTheLimitAreRefused(t *testing.T) {
 	}
 	if counts := client.Counts(); counts != (HTTPCounts{Sent: 1, Answered: 1, RefusedFull: 1}) {
 		t.Errorf("%+v", counts)
+	}
+}
+
+// Connecting goes on after its probe, so it is bounded by itself.
+func TestHTTPProbesOfASilentHostOpenFewConnections(t *testing.T) {
+	url := "http://" + silentHost(t) + Path
+	client := &HTTPClient{}
+	defer client.CloseIdleConnections()
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		if _, err := client.Probe(ctx, url, nil); err == nil {
+			t.Fatal("answered")
+		}
+		cancel()
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	if dials := bytes.Count(stacks, []byte("dialConnFor(")); dials > idlePerReplica {
+		t.Errorf("%d connections are being opened", dials)
+	}
+}
+
+// silentHost returns an address where no connection is accepted or refused: its backlog is full.
+func silentHost(t *testing.T) string {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(socket) })
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(socket, 0); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	for {
+		conn, err := net.DialTimeout("tcp", address, 50*time.Millisecond)
+		if err != nil {
+			return address
+		}
+		t.Cleanup(func() { _ = conn.Close() })
 	}
 }

@@ -194,7 +194,7 @@ impl Prober for HttpProber {
 
 impl Drop for HttpProber {
     fn drop(&mut self) {
-        // Probes under way end by their deadlines, or soon after. Then their connections are closed.
+        // Probes under way end by their deadlines or soon after. Then their connections are closed.
         self.inner.connections.close();
     }
 }
