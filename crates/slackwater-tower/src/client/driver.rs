@@ -150,7 +150,7 @@ impl Driver {
             } = self.policy.poll_probe(now, &mut self.draw)?;
             if let Some(addrs) = self.replicas.addrs(replica) {
                 return Some(WantedProbe {
-                    token: ProbeToken::pooled(id, replica, self.replicas.parts(replica)),
+                    token: ProbeToken::pooled(id, replica),
                     replica,
                     addr: addrs.probe,
                     deadline,
@@ -202,8 +202,9 @@ impl Driver {
         report: &LoadReport,
     ) -> Option<Waker> {
         match token.0 {
-            super::probe::Purpose::Pooled { id, replica, parts } => {
+            super::probe::Purpose::Pooled { id, replica } => {
                 self.reported.note(now, replica, report);
+                let parts = self.replicas.parts(replica);
                 let of_part = (parts.get() > 1).then(|| report.of_part(parts, &mut self.draw));
                 let report = of_part.as_ref().unwrap_or(report);
                 self.handle(now, Event::Report(id, report));

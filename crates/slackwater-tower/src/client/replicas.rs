@@ -168,20 +168,20 @@ impl Replicas {
         })
     }
 
-    /// Removes a part of a replica. The address is free again once all parts are removed.
+    /// Removes a part of a replica, whose load the other parts share from now on. The address is
+    /// free again once all parts are removed.
     pub(super) fn remove(&mut self, replica: ReplicaId) -> Option<ReplicaAddrs> {
         let Part { addrs, parts, .. } = self.parts.remove(&replica)?;
-        if self.by_query_addr.get(&addrs.query) == Some(&replica) {
-            self.by_query_addr.remove(&addrs.query);
-            if parts.get() > 1 {
-                let other = self.parts.iter();
-                let mut other = other.filter(|(_, other)| other.addrs.query == addrs.query);
-                if let Some((&other, _)) = other.next() {
-                    self.by_query_addr.insert(addrs.query, other);
-                }
-            }
-        }
         self.ids.release(replica);
+        let Some(left) = NonZeroU32::new(parts.get() - 1) else {
+            self.by_query_addr.remove(&addrs.query);
+            return Some(addrs);
+        };
+        let others = self.parts.iter_mut();
+        for (&other, own) in others.filter(|(_, own)| own.addrs.query == addrs.query) {
+            own.parts = left;
+            self.by_query_addr.insert(addrs.query, other);
+        }
         Some(addrs)
     }
 

@@ -78,6 +78,29 @@ async fn report_of_a_weighted_replica_is_divided_among_its_parts() {
     }
 }
 
+/// Probes that leave before parts are removed, and probes that leave afterwards.
+#[tokio::test(start_paused = true)]
+async fn reports_are_divided_among_the_parts_that_are_left() {
+    for removed_first in [false, true] {
+        let prober = Arc::new(HandProber::default());
+        let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
+        let parts = balancer.insert_weighted(addr(1), FOUR).expect("new");
+        let remove = || parts[..2].iter().all(|&part| balancer.remove(part));
+        assert!(!removed_first || remove());
+        drop(pick_ready(&balancer));
+        assert!(removed_first || remove());
+        for probe in prober.take() {
+            let report = LoadReport::new(Rif::new(8), None);
+            prober.reports().report(probe.token, &report);
+        }
+        let pool = balancer.snapshot().pool;
+        assert!(!pool.is_empty());
+        for report in pool {
+            assert_eq!(report.rif, Rif::new(4), "{removed_first}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn remaining_parts_keep_their_state_if_the_weight_changes() {
     let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);

@@ -19,7 +19,6 @@ use super::rounds::RoundId;
 use bytes::Bytes;
 use core::fmt::Debug;
 use core::net::SocketAddr;
-use core::num::NonZeroU32;
 use core::time::Duration;
 use slackwater_core::policy::ProbeId;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
@@ -105,19 +104,14 @@ pub struct ProbeToken(pub(super) Purpose);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     /// The pool of an asynchronous policy.
-    Pooled {
-        id: ProbeId,
-        replica: ReplicaId,
-        /// The number of parts of the replica that is probed.
-        parts: NonZeroU32,
-    },
+    Pooled { id: ProbeId, replica: ReplicaId },
     /// One query's choice. `[S1]`
     Round { round: RoundId, replica: ReplicaId },
 }
 
 impl ProbeToken {
-    pub(super) const fn pooled(id: ProbeId, replica: ReplicaId, parts: NonZeroU32) -> Self {
-        Self(Purpose::Pooled { id, replica, parts })
+    pub(super) const fn pooled(id: ProbeId, replica: ReplicaId) -> Self {
+        Self(Purpose::Pooled { id, replica })
     }
 
     pub(super) const fn of_round(round: RoundId, replica: ReplicaId) -> Self {

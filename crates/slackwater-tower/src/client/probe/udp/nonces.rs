@@ -241,11 +241,7 @@ pub(super) mod tests {
         policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         policy.handle(Instant::EPOCH, Event::Timeout, &mut draw);
         let probe = policy.poll_probe(Instant::EPOCH, &mut draw);
-        ProbeToken::pooled(
-            probe.expect("an idle probe is due").id,
-            replica,
-            core::num::NonZeroU32::MIN,
-        )
+        ProbeToken::pooled(probe.expect("an idle probe is due").id, replica)
     }
 
     #[test]
