@@ -39,11 +39,17 @@ async fn balancer_made_in_one_line_uses_the_default_policy_of_serve() {
 }
 
 #[tokio::test]
-async fn duplicate_address_is_an_error() {
-    let replicas = [1, 1].map(|last| (addr(last), replica(last)));
+async fn duplicate_address_is_an_error_and_none_of_the_list_stays() {
+    let replicas = [1, 2, 1].map(|last| (addr(last), replica(last)));
     let balancer = Balancer::with_default_policy(NoProber);
-    let balance = Balance::<_, String>::over(balancer, replicas);
+    let before = balancer.insert(addr(3)).expect("new");
+    let balance = Balance::<_, String>::over(balancer.clone(), replicas);
     assert!(matches!(balance, Err(InsertError::Duplicate { addr: at, .. }) if at == addr(1)));
+    let views = balancer.snapshot().replicas;
+    assert_eq!(
+        views.iter().map(|view| view.replica).collect::<Vec<_>>(),
+        [before]
+    );
 }
 
 #[tokio::test]

@@ -128,7 +128,7 @@ impl<S, B> Balance<S, B> {
     ///
     /// # Errors
     ///
-    /// An address is there twice, or there are too many.
+    /// An address is there twice, or there are too many. The balancer then has none of them.
     pub fn over<A: Into<ReplicaAddrs>>(
         balancer: Balancer,
         services: impl IntoIterator<Item = (A, S)>,
@@ -221,7 +221,7 @@ impl<B> BalanceBuilder<B> {
         D: Discover,
         A: Fn(&D::Key) -> ReplicaAddrs,
     {
-        let shared = self.shared();
+        let shared = self.shared(ReplicaMap::default());
         let membership = Membership::new(discover, addrs, &shared);
         (Balance { shared }, membership)
     }
@@ -231,18 +231,28 @@ impl<B> BalanceBuilder<B> {
         self,
         services: impl IntoIterator<Item = (A, S)>,
     ) -> Result<Balance<S, B>, InsertError> {
-        let shared = self.shared();
+        let mut inserted = ReplicaMap::default();
         for (addrs, service) in services {
-            let inserted = shared.insert(addrs.into(), service);
-            inserted.map_err(|(error, _)| error)?;
+            match self.balancer.insert(addrs) {
+                Ok(replica) => {
+                    inserted.insert(replica, service);
+                }
+                Err(error) => {
+                    for replica in inserted.into_keys() {
+                        self.balancer.remove(replica);
+                    }
+                    return Err(error);
+                }
+            }
         }
+        let shared = self.shared(inserted);
         Ok(Balance { shared })
     }
 
-    fn shared<S>(self) -> Arc<Shared<S, B>> {
+    fn shared<S>(self, services: ReplicaMap<S>) -> Arc<Shared<S, B>> {
         Arc::new(Shared {
             balancer: self.balancer,
-            services: RwLock::default(),
+            services: RwLock::new(services),
             classify: self.classify,
             key: self.key,
             hint: self.hint,
