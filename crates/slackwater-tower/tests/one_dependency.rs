@@ -85,7 +85,26 @@ async fn retry_goes_to_another_replica_and_is_no_hedge() {
             drop(balance.clone().oneshot(request).await);
         }
         let expected = [one.replica, two.replica];
-        assert_eq!(copies.replicas(), expected[..sent]);
+        assert_eq!(copies.replicas(&balancer), expected[..sent]);
+    }
+}
+
+/// The replicas of both balancers have the same id.
+#[tokio::test]
+async fn request_that_passes_two_balancers_is_a_first_copy_for_each() {
+    let inner = Balancer::with_default_policy(NoProber);
+    let cell = Balance::over(inner.clone(), [(addr(1), replica(1))]).expect("one address");
+    let outer = Balancer::with_default_policy(NoProber);
+    let balance = Balance::over(outer.clone(), [(addr(2), cell)]).expect("one address");
+    let only = |balancer: &Balancer| balancer.snapshot().replicas[0].replica;
+    for copies in [Copies::new(), Copies::for_retries()] {
+        let mut request = Request::new(String::new());
+        request.extensions_mut().insert(copies.clone());
+        let response = balance.clone().oneshot(request).await;
+        assert!(response.is_ok(), "{:?}", response.err());
+        for balancer in [&outer, &inner] {
+            assert_eq!(copies.replicas(balancer), [only(balancer)]);
+        }
     }
 }
 

@@ -1,16 +1,21 @@
 //! Copies of one query, each of which goes to a different replica.
 
+use crate::client::balancer::{Balancer, Shared};
 use crate::client::lease::Lease;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::{Attempt, Query};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The replicas, each with its balancer: those of two balancers may have the same id.
+type SentTo = Vec<(Weak<Shared>, ReplicaId)>;
 
 /// The replicas that copies of one query went to. As an extension of a request it keeps a
-/// [`Balance`](super::Balance) from sending a further copy to one of them. Clones share it, and so
-/// do the clones of a request that has it. `[H1]`
+/// [`Balance`](super::Balance) from sending a further copy to one of them. Each balancer on a
+/// request's way counts only the copies that it has picked for. Clones share the list, and so do
+/// the clones of a request that has it. `[H1]`
 #[derive(Clone, Debug)]
 pub struct Copies {
-    replicas: Arc<Mutex<Vec<ReplicaId>>>,
+    replicas: Arc<Mutex<SentTo>>,
     /// What a copy is that is not the first.
     further: Attempt,
 }
@@ -40,24 +45,28 @@ impl Copies {
         }
     }
 
-    /// The replicas that the copies went to, in order.
-    pub fn replicas(&self) -> Vec<ReplicaId> {
-        self.lock().clone()
+    /// The replicas of this balancer that the copies went to, in order.
+    pub fn replicas(&self, balancer: &Balancer) -> Vec<ReplicaId> {
+        let owner = Arc::as_ptr(&balancer.shared);
+        let all = self.lock();
+        let own = all.iter().filter(|(of, _)| of.as_ptr() == owner);
+        own.map(|&(_, replica)| replica).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<ReplicaId>> {
+    fn lock(&self) -> MutexGuard<'_, SentTo> {
         self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Picks a replica for one more copy. Without `copies` it picks as for any query.
+    /// Picks a replica of `balancer` for one more copy. Without `copies` it picks as for any query.
     pub(super) fn choose(
         copies: Option<&Self>,
+        balancer: &Balancer,
         choose: impl FnOnce(Query<'_>) -> Option<Lease>,
     ) -> Option<Lease> {
         let Some(copies) = copies else {
             return choose(Query::first());
         };
-        let avoid = copies.replicas();
+        let avoid = copies.replicas(balancer);
         let further = Query {
             attempt: copies.further,
             avoid: &avoid,
@@ -65,7 +74,8 @@ impl Copies {
         };
         let is_first = avoid.is_empty();
         let lease = choose(if is_first { Query::first() } else { further })?;
-        copies.lock().push(lease.replica());
+        let owner = Arc::downgrade(&balancer.shared);
+        copies.lock().push((owner, lease.replica()));
         Some(lease)
     }
 }

@@ -2,7 +2,7 @@
 //! response's body.
 
 use super::body::LeasedBody;
-use super::{Chosen, Copies, NoReplica, Shared};
+use super::{Chosen, NoReplica, Shared};
 use crate::client::lease::Lease;
 use crate::client::round::Round;
 use core::future::Future;
@@ -85,7 +85,7 @@ where
                     let key = request_ref.and_then(|request| this.shared.key_of(request));
                     let chosen = round.take().and_then(|round| {
                         let finish = |query: Query<'_>| round.finish(Query { key, ..query });
-                        this.shared.find(|| Copies::choose(copies, finish))
+                        this.shared.find(copies, finish)
                     });
                     match request.take() {
                         Some(request) => (State::chosen(chosen, request), None),

@@ -301,13 +301,17 @@ impl<S, B> Shared<S, B> {
         drop(removed);
     }
 
-    /// Picks by `choose`, and takes the chosen replica's service.
-    fn find(&self, choose: impl FnOnce() -> Option<Lease>) -> Option<Chosen<S>>
+    /// Picks by `choose` for one of these copies, and takes the chosen replica's service.
+    fn find(
+        &self,
+        copies: Option<&Copies>,
+        choose: impl FnOnce(Query<'_>) -> Option<Lease>,
+    ) -> Option<Chosen<S>>
     where
         S: Clone,
     {
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
-        let lease = choose()?;
+        let lease = Copies::choose(copies, &self.balancer, choose)?;
         let service = services.get(&lease.replica()).cloned()?;
         Some(Chosen { lease, service })
     }
@@ -391,7 +395,7 @@ where
             }
         };
         let copies = request.extensions().get::<Copies>();
-        let chosen = self.shared.find(|| Copies::choose(copies, pick));
+        let chosen = self.shared.find(copies, pick);
         let hint = if probing.is_some() || self.shared.passes_hints_on {
             self.shared.hint_of(&request)
         } else {
