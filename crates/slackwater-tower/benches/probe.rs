@@ -52,8 +52,8 @@ fn settings(probe_rate: u32) -> PrequalConfig {
 struct AtOnce(OnceLock<Reports>);
 
 impl Prober for AtOnce {
-    fn start(&self, reports: Reports) {
-        let _ = self.0.set(reports);
+    fn start(&self, reports: Reports) -> bool {
+        self.0.set(reports).is_ok()
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {

@@ -9,7 +9,9 @@
 use super::drive::{Drive, DriveGuard};
 use super::driver::Driver;
 use super::lease::Lease;
-use super::probe::{ProbeCounters, ProbeToken, Prober, Reports, UdpProber, UdpProberConfig};
+use super::probe::{
+    NoProber, ProbeCounters, ProbeToken, Prober, Reports, UdpProber, UdpProberConfig,
+};
 use super::replicas::{InsertError, ReplicaAddrs};
 use super::round::Round;
 use super::rounds::{ActiveRound, RoundId};
@@ -26,7 +28,7 @@ use slackwater_core::policy::{
 use slackwater_core::report::Reported;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
 /// Decides which replica gets the next query.
@@ -96,7 +98,7 @@ impl Balancer {
 
     /// Creates a balancer with an empty fleet, seeded from the operating system's randomness.
     /// Starts the prober, which may spawn tasks: call it within a tokio runtime unless the prober
-    /// is [`NoProber`](super::NoProber).
+    /// is [`NoProber`].
     pub fn new(policy: Box<dyn Policy>, prober: impl Prober) -> Self {
         let seed = getrandom::u64().unwrap_or_else(|_| {
             // The draws need not be secret. They only should differ from client to client.
@@ -109,17 +111,22 @@ impl Balancer {
 
     /// Creates a balancer whose choices repeat: the same seed and events give the same picks.
     pub fn with_seed(policy: Box<dyn Policy>, prober: impl Prober, seed: u64) -> Self {
-        let balancer = Self {
-            shared: Arc::new(Shared {
+        let shared = Arc::new_cyclic(|shared| {
+            let mut prober: Box<dyn Prober> = Box::new(prober);
+            if !prober.start(Reports::new(Weak::clone(shared))) {
+                tracing::error!(
+                    "second balancer sends no probes: make one prober for each balancer"
+                );
+                prober = Box::new(NoProber);
+            }
+            Shared {
                 driver: Mutex::new(Driver::new(policy, seed)),
-                prober: Box::new(prober),
+                prober,
                 clock: Clock::new(),
                 drive_waker: Arc::default(),
-            }),
-        };
-        let reports = Reports::new(Arc::downgrade(&balancer.shared));
-        balancer.shared.prober.start(reports);
-        balancer
+            }
+        });
+        Self { shared }
     }
 
     pub(super) const fn from_shared(shared: Arc<Shared>) -> Self {

@@ -183,8 +183,12 @@ impl HandProber {
 }
 
 impl Prober for HandProber {
-    fn start(&self, reports: Reports) {
-        *self.reports.lock().expect("not poisoned") = Some(reports);
+    fn start(&self, reports: Reports) -> bool {
+        self.reports
+            .lock()
+            .expect("not poisoned")
+            .replace(reports)
+            .is_none()
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
@@ -198,8 +202,12 @@ impl Prober for HandProber {
 pub(crate) struct EchoProber(Mutex<Option<Reports>>);
 
 impl Prober for EchoProber {
-    fn start(&self, reports: Reports) {
-        *self.0.lock().expect("not poisoned") = Some(reports);
+    fn start(&self, reports: Reports) -> bool {
+        self.0
+            .lock()
+            .expect("not poisoned")
+            .replace(reports)
+            .is_none()
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {

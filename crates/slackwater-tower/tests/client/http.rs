@@ -209,6 +209,18 @@ async fn probes_beyond_the_cap_are_refused_and_counted() {
 }
 
 #[tokio::test]
+async fn prober_carries_only_the_probes_of_its_first_balancer() {
+    let prober = Arc::new(HttpProber::new(HttpProberConfig::default()));
+    let [owner, second] =
+        [1, 2].map(|seed| Balancer::with_seed(prequal(), Arc::clone(&prober), seed));
+    for (balancer, probes) in [(&second, 0), (&owner, 1)] {
+        balancer.insert(addr(1)).expect("new");
+        drop(pick_ready(balancer));
+        assert_eq!(prober.outstanding(), probes);
+    }
+}
+
+#[tokio::test]
 async fn a_refused_connection_is_not_tried_again_at_once() {
     let gone = {
         let listener = TcpListener::bind(addr(0)).await.expect("a listener");

@@ -371,13 +371,18 @@ async fn prober_without_an_address_is_an_error_that_names_the_field() {
     assert!(error.to_string().contains("local_v4"), "{error}");
 }
 
-#[tokio::test]
-async fn prober_reports_only_to_its_first_balancer() {
-    let replica = Replica::start(Load::new(), None).await;
+#[tokio::test(start_paused = true)]
+async fn prober_carries_only_the_probes_of_its_first_balancer() {
+    let replica = ByHand::new();
     let prober = std::sync::Arc::new(udp_prober(None, 64));
-    let owner = Balancer::with_seed(prequal(), std::sync::Arc::clone(&prober), 1);
-    let _second = Balancer::with_seed(prequal(), prober, 1);
-    let _drive = owner.spawn_drive();
-    owner.insert(replica.udp).expect("new");
-    until("five answers", || owner.counters().probes_answered >= 5).await;
+    let [owner, second] =
+        [1, 2].map(|seed| Balancer::with_seed(prequal(), std::sync::Arc::clone(&prober), seed));
+    for (balancer, probes) in [(&second, 0), (&owner, 1)] {
+        balancer.insert(replica.addr()).expect("new");
+        drop(pick_ready(balancer));
+        settle().await;
+        assert_eq!(replica.answer(), probes);
+        settle().await;
+        assert_eq!(balancer.counters().probes_answered, probes as u64);
+    }
 }

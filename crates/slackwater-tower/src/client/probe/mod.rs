@@ -27,10 +27,11 @@ use std::sync::Weak;
 /// Carries the probes of one balancer: a prober has only one [`Reports`]. Share it in an `Arc` to
 /// read its counters, not to give it to a second balancer.
 pub trait Prober: Debug + Send + Sync + 'static {
-    /// Called once, before the first probe, within the owner's tokio runtime. Spawns tasks and
-    /// keeps `reports`. The tasks must end when the prober is dropped. A second call is a mistake
-    /// that only a prober with two balancers can see. It is ignored, and logged as an error.
-    fn start(&self, reports: Reports);
+    /// Called by each balancer that is given this prober, before its first probe and within its
+    /// tokio runtime. The first call spawns tasks and keeps `reports`. The tasks must end when the
+    /// prober is dropped. A further call changes nothing and returns `false`: that balancer logs an
+    /// error and sends no probes.
+    fn start(&self, reports: Reports) -> bool;
 
     /// Takes a probe to send, or refuses it. Called on a query's path, so it must not wait, nor do
     /// work that can be done later. A probe that was taken should end as a report or as lost; a
@@ -66,8 +67,8 @@ where
     P: core::ops::Deref<Target = R> + Debug + Send + Sync + 'static,
     R: Prober + ?Sized,
 {
-    fn start(&self, reports: Reports) {
-        (**self).start(reports);
+    fn start(&self, reports: Reports) -> bool {
+        (**self).start(reports)
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
@@ -89,11 +90,6 @@ where
     fn round_trip(&self) -> Option<Duration> {
         (**self).round_trip()
     }
-}
-
-/// Logs that a prober was given to a second balancer.
-fn log_second_start() {
-    tracing::error!("second balancer gets no reports: make one prober for each balancer");
 }
 
 /// The id of a probe, which comes back with its answer.
@@ -206,7 +202,9 @@ impl Reports {
 pub struct NoProber;
 
 impl Prober for NoProber {
-    fn start(&self, _reports: Reports) {}
+    fn start(&self, _reports: Reports) -> bool {
+        true
+    }
 
     fn send(&self, _probe: ProbeToSend) -> Result<(), Refused> {
         Err(Refused::Stopped)

@@ -10,7 +10,7 @@ mod connect;
 mod connections;
 
 use super::round_trip::RoundTrips;
-use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
+use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports};
 use crate::wire::headers::{read_report, write_hint};
 use crate::wire::signed::{self, Challenge};
 use crate::wire::{HINT_BYTES_MAX, PROBE_PATH, ProbeKey};
@@ -150,10 +150,8 @@ impl fmt::Debug for HttpProber {
 }
 
 impl Prober for HttpProber {
-    fn start(&self, reports: Reports) {
-        if self.started.set((Handle::current(), reports)).is_err() {
-            log_second_start();
-        }
+    fn start(&self, reports: Reports) -> bool {
+        self.started.set((Handle::current(), reports)).is_ok()
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {

@@ -12,7 +12,7 @@ mod nap;
 mod nonces;
 mod sending;
 
-use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
+use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports};
 use crate::wire::{HINT_BYTES_MAX, ProbeKey};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -108,18 +108,18 @@ impl fmt::Debug for UdpProber {
 }
 
 impl Prober for UdpProber {
-    fn start(&self, reports: Reports) {
+    fn start(&self, reports: Reports) -> bool {
         let spawn = |lane: &Arc<Lane>| {
             let lane = Arc::clone(lane);
             let reports = reports.clone();
             tokio::spawn(async move { lane.run(reports).await })
         };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if tasks.is_empty() {
+        let is_first = tasks.is_empty();
+        if is_first {
             tasks.extend(self.lanes().map(spawn));
-        } else {
-            log_second_start();
         }
+        is_first
     }
 
     fn send(&self, mut probe: ProbeToSend) -> Result<(), Refused> {
