@@ -53,6 +53,11 @@ impl Copies {
         own.map(|&(_, replica)| replica).collect()
     }
 
+    /// How many copies were sent, by all balancers.
+    pub(in crate::client) fn sent(&self) -> usize {
+        self.lock().len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, SentTo> {
         self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,6 @@
 //! Hedges for leaves that are late. `[H1]`
 
+use crate::client::balance::Copies;
 use crate::clock::Clock;
 use core::future::pending;
 use core::pin::pin;
@@ -34,8 +35,13 @@ impl Hedging {
 
     /// Sends a request, and a hedge whenever it is late and the hedger permits one. Returns the
     /// first success and drops the other copies. An error does not end the call while another copy
-    /// is in flight. If all copies fail, the first copy's error is returned.
-    pub(super) async fn ask<T, E, F>(&self, ask: impl Fn() -> F) -> Result<T, E>
+    /// is in flight. If all copies fail, the first copy's error is returned. `sent_to` shows
+    /// which hedges found no replica, and these are refunded. Without it, each counts as sent.
+    pub(super) async fn ask<T, E, F>(
+        &self,
+        ask: impl Fn() -> F,
+        sent_to: Option<&Copies>,
+    ) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
     {
@@ -47,13 +53,16 @@ impl Hedging {
             let (answer, end) = tokio::select! {
                 biased;
                 answer = &mut first, if failure.is_none() => (answer, WatchEnd::Answered),
-                (answer, place, _) = async { select_all(copies.iter_mut()).await }, if !copies.is_empty() => {
+                ((answer, is_unsent), place, _) = async { select_all(copies.iter_mut()).await }, if !copies.is_empty() => {
                     drop(copies.swap_remove(place));
+                    if is_unsent {
+                        watched.handle_unsent();
+                    }
                     (answer, WatchEnd::Superseded)
                 }
                 () = late(watched.delay()) => {
                     if watched.handle_due() {
-                        copies.push(Box::pin(ask()));
+                        copies.push(Box::pin(hedge(ask(), sent_to)));
                     }
                     continue;
                 }
@@ -70,6 +79,19 @@ impl Hedging {
             }
         }
     }
+}
+
+/// Awaits the answer to a hedge. Returns with it whether no replica was left to send the hedge to.
+async fn hedge<T, E>(
+    answer: impl Future<Output = Result<T, E>>,
+    sent_to: Option<&Copies>,
+) -> (Result<T, E>, bool) {
+    let sent = || sent_to.map_or(0, Copies::sent);
+    let before = sent();
+    let answer = answer.await;
+    // At a shard that is not balanced the number stays 0, although copies are sent.
+    let is_unsent = answer.is_err() && before > 0 && sent() == before;
+    (answer, is_unsent)
 }
 
 /// Waits until the next hedge is due; `None`: forever.
@@ -107,6 +129,12 @@ impl<'a> Watched<'a> {
         let now = self.hedging.clock.now();
         let watch = self.watch.as_mut();
         watch.is_some_and(|watch| self.hedging.lock().handle_due(now, watch))
+    }
+
+    fn handle_unsent(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            self.hedging.lock().handle_unsent(watch);
+        }
     }
 
     /// Ends the watch with the answer that is returned to the caller.

@@ -123,19 +123,13 @@ impl FanOut {
     where
         S: Service<R> + Clone,
     {
-        let ask = |shard: usize| {
-            let mut service = shards[shard].clone();
-            let request = request(shard);
-            async move {
-                core::future::poll_fn(|cx| service.poll_ready(cx)).await?;
-                service.call(request).await
-            }
-        };
+        let ask = |shard: usize| call(shards[shard].clone(), request(shard));
         self.run(shards.len(), ask).await
     }
 
     /// As [`FanOut::call`]. If a shard is a [`Balance`](super::Balance), each copy goes to a
-    /// different replica: [`Copies`] are put into the extensions of all copies.
+    /// different replica: [`Copies`] are put into the extensions of all copies. A hedge that fails
+    /// because no replica is left costs no budget.
     pub async fn call_http<S, B>(
         &self,
         shards: &[S],
@@ -145,12 +139,12 @@ impl FanOut {
         S: Service<Request<B>> + Clone,
     {
         let copies: Vec<Copies> = shards.iter().map(|_| Copies::new()).collect();
-        let request = |shard: usize| {
+        let ask = |shard: usize| {
             let mut request = request(shard);
             request.extensions_mut().insert(copies[shard].clone());
-            request
+            call(shards[shard].clone(), request)
         };
-        self.call(shards, request).await
+        self.run_copies(shards.len(), ask, &copies).await
     }
 
     /// Runs `shards` leaves by the futures that `ask` makes for each number from 0 on, and makes
@@ -161,6 +155,19 @@ impl FanOut {
         &self,
         shards: usize,
         ask: impl Fn(usize) -> F,
+    ) -> Result<Gathered<T, E>, CanaryError<E>>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        self.run_copies(shards, ask, &[]).await
+    }
+
+    /// As [`FanOut::run`]. `copies` shows for each shard where its requests went, if that is known.
+    async fn run_copies<T, E, F>(
+        &self,
+        shards: usize,
+        ask: impl Fn(usize) -> F,
+        copies: &[Copies],
     ) -> Result<Gathered<T, E>, CanaryError<E>>
     where
         F: Future<Output = Result<T, E>>,
@@ -180,7 +187,7 @@ impl FanOut {
             let canaries = config.canaries.min(config.concurrency_max);
             for shard in order.by_ref().take(canaries) {
                 gathered.asked(shard);
-                in_flight.push(leaf(shard, &ask, None));
+                in_flight.push(leaf(shard, &ask, copies, None));
             }
             let patience = deadline.min(began + config.canary_timeout);
             let mut patience = pin!(sleep_until(patience));
@@ -208,7 +215,7 @@ impl FanOut {
             let room = config.concurrency_max.saturating_sub(in_flight.len());
             for shard in order.by_ref().take(room) {
                 gathered.asked(shard);
-                in_flight.push(leaf(shard, &ask, self.hedging.as_ref()));
+                in_flight.push(leaf(shard, &ask, copies, self.hedging.as_ref()));
             }
             tokio::select! {
                 biased;
@@ -226,17 +233,24 @@ impl FanOut {
     }
 }
 
+/// Calls a service when it is ready.
+async fn call<S: Service<R>, R>(mut service: S, request: R) -> Result<S::Response, S::Error> {
+    core::future::poll_fn(|cx| service.poll_ready(cx)).await?;
+    service.call(request).await
+}
+
 /// Runs one leaf; returns its shard and result.
 async fn leaf<T, E, F>(
     shard: usize,
     ask: &impl Fn(usize) -> F,
+    copies: &[Copies],
     hedging: Option<&Hedging>,
 ) -> (usize, Result<T, E>)
 where
     F: Future<Output = Result<T, E>>,
 {
     let result = match hedging {
-        Some(hedging) => hedging.ask(|| ask(shard)).await,
+        Some(hedging) => hedging.ask(|| ask(shard), copies.get(shard)).await,
         None => ask(shard).await,
     };
     (shard, result)

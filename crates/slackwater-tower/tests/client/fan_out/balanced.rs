@@ -20,36 +20,29 @@ use tokio::task::JoinSet;
 use tower::discover::Change;
 use tower::{BoxError, Layer, Service, service_fn};
 
-/// Makes a shard of two replicas that take this many milliseconds. `sent` records which ones got
+/// Makes a shard of replicas that take this many milliseconds. `sent` records which ones got
 /// requests.
-async fn pair(
+fn shard(
     policy: Box<dyn Policy>,
     sent: &Arc<Mutex<Vec<u16>>>,
-    courses: [u64; 2],
+    courses: &[u64],
 ) -> Balance<
     impl Service<Request<()>, Response = Response<Empty<Bytes>>, Error = BoxError, Future: Send> + Clone,
     (),
 > {
-    let replica = |place: u16| {
+    let replica = |(place, &took): (u16, &u64)| {
         let sent = Arc::clone(sent);
-        let took = ms(courses[usize::from(place)]);
-        service_fn(move |_: Request<()>| {
+        let service = service_fn(move |_: Request<()>| {
             sent.lock().expect("not poisoned").push(place);
             async move {
-                tokio::time::sleep(took).await;
+                tokio::time::sleep(ms(took)).await;
                 Ok::<_, BoxError>(Response::new(Empty::<Bytes>::new()))
             }
-        })
-    };
-    let changes =
-        [0, 1].map(|place| Ok::<_, BoxError>(Change::Insert(addr(place), replica(place))));
-    let balancer = Balancer::new(policy, EchoProber::default());
-    let (balance, membership) =
-        Balance::new(balancer, futures_util::stream::iter(changes), |&it| {
-            ReplicaAddrs::from(it)
         });
-    membership.await.expect("this discovery does not fail");
-    balance
+        (addr(place), service)
+    };
+    let balancer = Balancer::new(policy, EchoProber::default());
+    Balance::over(balancer, (0..).zip(courses).map(replica)).expect("distinct")
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,12 +53,34 @@ async fn hedge_goes_to_another_replica() {
         for _ in 0..8 {
             let all = hedged(|it| it.budget = share(1_000_000)).await;
             let sent = Arc::default();
-            let shards = [pair(policy(), &sent, [HANGS, HANGS]).await];
+            let shards = [shard(policy(), &sent, &[HANGS, HANGS])];
             let asking = all.call_http(&shards, |_| Request::new(()));
             assert!(tokio::time::timeout(ms(100), asking).await.is_err());
             let mut sent = sent.lock().expect("not poisoned").clone();
             sent.sort_unstable();
             assert_eq!(sent, [0, 1]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedge_without_another_replica_costs_no_budget() {
+    for policy in [prequal, prequal_sync] {
+        // The budget is one hedge.
+        let all = hedged(|it| {
+            it.budget = share(10_000);
+            it.burst = 1;
+        })
+        .await;
+        for (courses, hedges) in [(&[HANGS][..], 0), (&[HANGS, HANGS], 1)] {
+            let sent = Arc::default();
+            let shards = [shard(policy(), &sent, courses)];
+            let asking = all.call_http(&shards, |_| Request::new(()));
+            assert!(tokio::time::timeout(ms(100), asking).await.is_err());
+            assert_eq!(sent.lock().expect("not poisoned").len(), courses.len());
+            let counters = all.hedge_counters().expect("it hedges");
+            assert_eq!((counters.issued, counters.wasted), (hedges, hedges));
+            assert_eq!(counters.withheld_budget, 0);
         }
     }
 }
