@@ -179,7 +179,6 @@ impl Balancer {
     /// of `part` and of the other parts that stay is kept; parts that join may be chosen at once.
     /// Returns `None`, and changes nothing, if no replica has that id or if there are too many
     /// replicas.
-    /// changed.
     pub fn set_weight(&self, part: ReplicaId, weight: NonZeroU32) -> Option<Vec<ReplicaId>> {
         let now = self.now();
         let mut driver = self.lock();
