@@ -41,8 +41,8 @@ type row struct {
 	reportedAt policy.Instant
 	// latencyUS is the mean latency in microseconds, from 1 up; 0 if none is known.
 	latencyUS uint32
-	// reportsLatency is whether the mean is of reported latencies, and not of those that this
-	// client has measured.
+	// reportsLatency is whether the mean is of reported latencies. Those that this client measures
+	// move it only once none has been reported for a second.
 	reportsLatency    bool
 	latencyReportedAt policy.Instant
 }
@@ -250,7 +250,7 @@ func (l *loads) reported(now policy.Instant, replica policy.ReplicaID, report *p
 }
 
 // answered takes in the latency of a query of this client, unless the replica has just reported
-// one. A report with a response has none.
+// one.
 func (l *loads) answered(now policy.Instant, replica policy.ReplicaID, latency time.Duration) {
 	r := l.rows.Find(replica)
 	if r == nil {

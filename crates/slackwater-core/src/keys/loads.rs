@@ -43,7 +43,8 @@ struct Row {
     reported_at: Instant,
     /// Mean latency in microseconds, from 1 up; 0 if none is known.
     latency_us: u32,
-    /// The mean is of reported latencies, and not of those that this client has measured.
+    /// The mean is of reported latencies. Those that this client measures move it only once none has
+    /// been reported for a second.
     reports_latency: bool,
     latency_reported_at: Instant,
 }
@@ -298,8 +299,7 @@ impl Loads {
         });
     }
 
-    /// Takes in the latency of a query of this client, unless the replica has just reported one. A
-    /// report with a response has none.
+    /// Takes in the latency of a query of this client, unless the replica has just reported one.
     pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, latency: Duration) {
         let age_ns = |row: &Row| now.ns_since(row.latency_reported_at);
         let row = self.rows.find(replica);

@@ -141,7 +141,7 @@ impl Checker {
                 let failure = checked.as_ref().err();
                 self.note(&replica, standing.verdict(), failure, has_changed);
             } else {
-                tracing::debug!(%address, "no health check: this process has no descriptor left");
+                tracing::debug!(%address, "no health check: this process lacks a descriptor or memory");
             }
             tokio::time::sleep(jittered(self.settings.interval, &mut draw)).await;
         }

@@ -109,7 +109,7 @@ pub(crate) struct WorkerFleet {
     any_drained: Cell<bool>,
     /// `None` if connections are plain.
     tls: Option<watch::Receiver<Client>>,
-    /// Replicas that left a moment ago, and when.
+    /// Replicas that left a moment ago, and when they last had a weight.
     left: RefCell<BTreeMap<SocketAddr, (Instant, Arc<ReplicaCounts>)>>,
     /// `None` if requests at single replicas are not limited.
     replica_limiters: Option<Rc<ReplicaLimiters>>,
@@ -367,7 +367,8 @@ impl WorkerFleet {
                 self.set_parts(&replica, 0, Duration::ZERO);
                 lock(&self.roster).remove(&address);
                 replica.connections.retire();
-                left.insert(address, (now, Arc::clone(&replica.counts)));
+                let since = replica.resting_since.unwrap_or(now);
+                left.insert(address, (since, Arc::clone(&replica.counts)));
             }
         }
         let weights: Vec<_> = replicas.iter().map(|config| config.weight).collect();
@@ -392,18 +393,13 @@ impl WorkerFleet {
         returned: Option<(Instant, Arc<ReplicaCounts>)>,
         now: Instant,
     ) {
-        // A new replica warms up when it gets its first weight.
-        let rests_since = if returned.is_some() {
-            now
+        let (rests_since, warm_up, counts) = if let Some((since, counts)) = returned {
+            counts.evidence.forget();
+            (since, Duration::ZERO, counts)
         } else {
-            now.checked_sub(RETURN_MAX).unwrap_or(now)
-        };
-        let (warm_up, counts) = match returned {
-            Some((_, counts)) => {
-                counts.evidence.forget();
-                (Duration::ZERO, counts)
-            }
-            None => (self.warm_up.get(), Arc::default()),
+            // A new replica warms up when it gets its first weight.
+            let long_ago = now.checked_sub(RETURN_MAX).unwrap_or(now);
+            (long_ago, self.warm_up.get(), Arc::default())
         };
         let replica = FleetReplica {
             config: config.clone(),
@@ -571,3 +567,6 @@ pub(crate) fn lock(
 ) -> std::sync::MutexGuard<'_, BTreeMap<SocketAddr, RosterEntry>> {
     roster.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;
