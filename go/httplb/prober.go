@@ -42,7 +42,8 @@ const (
 	httpOutstandingMin = 256
 )
 
-// probeConnectionsMax is the most connections to one replica for probes, unless the base has a limit.
+// probeConnectionsMax is the most connections to one replica for probes, unless the base has a
+// limit.
 const probeConnectionsMax = 4
 
 // outstandingMax returns how many probes may be outstanding.

@@ -43,8 +43,8 @@ struct Row {
     reported_at: Instant,
     /// Mean latency in microseconds, from 1 up; 0 if none is known.
     latency_us: u32,
-    /// The mean is of reported latencies. Those that this client measures move it only once none has
-    /// been reported for a second.
+    /// The mean is of reported latencies. Those that this client measures move it only once none
+    /// has been reported for a second.
     reports_latency: bool,
     latency_reported_at: Instant,
 }
