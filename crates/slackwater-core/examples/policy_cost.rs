@@ -1,6 +1,5 @@
 //! What a pick, a report, and a whole query cost each policy in fleets of any size, and a pick with
-//! a key, to be counted
-//! by valgrind:
+//! a key, to be counted by valgrind:
 //!
 //! ```text
 //! cargo build --profile quick -p slackwater-core --example policy_cost
@@ -21,7 +20,7 @@
 
 use core::time::Duration;
 use slackwater_core::draw::below;
-use slackwater_core::keys::{KeyHash, KeyHasher, KeySettings, keyed};
+use slackwater_core::keys::{Identity, KeyHash, KeyHasher, KeySettings, keyed};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     Decision, Event, Outcome, Policy, PolicySettings, Query, Settings, policy_named,
@@ -46,6 +45,8 @@ enum Of {
     Query,
     /// A choice for one of 10,000 keys, and the end of its query.
     Key,
+    /// As `Key`, where every third replica is a part of the one before it.
+    WeightedKey,
     /// A choice for one of 100 keys.
     HotKey,
     /// A choice for one of 10,000 keys that are in 1,024 partitions, and the end of its query.
@@ -54,11 +55,21 @@ enum Of {
     Unkeyed,
 }
 
+impl Of {
+    const fn has_key(self) -> bool {
+        matches!(
+            self,
+            Self::Key | Self::WeightedKey | Self::HotKey | Self::Partition
+        )
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, replicas, of, times] = arguments.as_slice() else {
         println!(
-            "policy_cost POLICY REPLICAS pick|report|query|key|hot_key|partition|unkeyed TIMES"
+            "policy_cost POLICY REPLICAS \
+             pick|report|query|key|weighted_key|hot_key|partition|unkeyed TIMES"
         );
         return;
     };
@@ -67,6 +78,7 @@ fn main() {
         "report" => Of::Report,
         "query" => Of::Query,
         "key" => Of::Key,
+        "weighted_key" => Of::WeightedKey,
         "hot_key" => Of::HotKey,
         "partition" => Of::Partition,
         "unkeyed" => Of::Unkeyed,
@@ -75,7 +87,7 @@ fn main() {
     let entry = policy_named(name).expect("a policy's name");
     let replicas = replicas.parse().expect("a number of replicas");
     let mut policy = (entry.build)(&settings(of));
-    if matches!(of, Of::Key | Of::HotKey | Of::Partition | Of::Unkeyed) {
+    if of.has_key() || of == Of::Unkeyed {
         let keys = KeySettings {
             partitions: if of == Of::Partition { 1_024 } else { 0 },
             replicate_max: if of == Of::Partition { 4 } else { 1 },
@@ -84,7 +96,10 @@ fn main() {
         policy = keyed(policy, &keys.validate().expect("in range"));
     }
     let mut fleet = Fleet::new(policy, replicas);
-    if matches!(of, Of::Key | Of::HotKey | Of::Partition) {
+    if of == Of::WeightedKey {
+        fleet.give_weights();
+    }
+    if of.has_key() {
         // The fleet is known, and the replicas of each partition.
         for _ in 0..20_000 {
             fleet.next_key(of);
@@ -157,6 +172,15 @@ impl Fleet {
         fleet
     }
 
+    fn give_weights(&mut self) {
+        for (place, &replica) in (0_u32..).zip(&self.replicas) {
+            let part = place % 3 / 2;
+            let name = Identity::new(&(place - part).to_le_bytes(), part);
+            let named = Event::Identified(replica, name);
+            self.policy.handle(self.now, named, &mut NoDraw);
+        }
+    }
+
     fn next_key(&mut self, of: Of) {
         let keys = if of == Of::HotKey { 100 } else { 10_000 };
         self.queries = (self.queries + 1) % keys;
@@ -207,7 +231,7 @@ impl Fleet {
 
     fn pick(&mut self, of: Of) {
         let mut query = Query::first();
-        if matches!(of, Of::Key | Of::HotKey | Of::Partition) {
+        if of.has_key() {
             query = query.with_key(self.key);
         }
         let decision = (self.policy).choose(self.now, query, &mut self.draw, None);

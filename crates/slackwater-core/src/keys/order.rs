@@ -285,19 +285,22 @@ impl Order {
     fn first_of_all(&self, key: u64, width: usize) -> First {
         let factor = mix(key) | 1;
         let mut best = Best::new(width);
-        for ((&hash, server), ends) in self.hashes.iter().zip(0..).zip(self.begins.windows(2)) {
-            let score = score(key ^ hash, factor);
-            let mut rank = 0;
-            if self.is_weighted {
-                let weight = u64::from((ends[1] - ends[0]).max(1));
-                // `−log2(score)` exceeds `1 − score`, so most servers need no logarithm.
-                let too_much = best.cost_max().saturating_add(1).saturating_mul(weight);
-                if !score >> 8 >= too_much {
-                    continue;
-                }
-                rank = !(minus_log2(score) / weight);
+        if !self.is_weighted {
+            for (&hash, server) in self.hashes.iter().zip(0..) {
+                best.offer((0, entry_of(score(key ^ hash, factor), server)));
             }
-            best.offer((rank, entry_of(score, server)));
+            return best.first();
+        }
+        let mut too_much = u64::MAX;
+        for ((&hash, ends), server) in self.hashes.iter().zip(self.begins.windows(2)).zip(0..) {
+            let score = score(key ^ hash, factor);
+            let weight = u64::from((ends[1] - ends[0]).max(1));
+            // `−log2(score)` exceeds `1 − score`, so most servers need no logarithm.
+            if !score >> 8 < too_much.saturating_mul(weight) {
+                let rank = !(minus_log2(score) / weight);
+                best.offer((rank, entry_of(score, server)));
+                too_much = best.cost_max().saturating_add(1);
+            }
         }
         best.first()
     }
