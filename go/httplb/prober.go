@@ -3,6 +3,7 @@ package httplb
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -43,8 +44,23 @@ const (
 )
 
 // probeConnectionsMax is the most connections to one replica for probes, unless the base has a
-// limit.
-const probeConnectionsMax = 4
+// limit. Connecting goes on after its probe, for connectMax at most.
+const probeConnectionsMax = 64
+
+// dial opens a connection, as [http.Transport.DialContext] does.
+type dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// inTime returns a dial that takes connectMax at most, or nil for nil.
+func inTime(dial dial) dial {
+	if dial == nil {
+		return nil
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, connectMax)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
+}
 
 // outstandingMax returns how many probes may be outstanding.
 func outstandingMax(o *options, least int) int {
@@ -99,9 +115,12 @@ func newHTTPProber(b *balancer, o *options) *httpProber {
 		// wait for those of requests.
 		own := base.Clone()
 		if own.MaxConnsPerHost == 0 {
-			// Connecting goes on after its probe.
 			own.MaxConnsPerHost = probeConnectionsMax
 		}
+		if own.DialContext == nil && own.Dial == nil {
+			own.DialContext = (&net.Dialer{}).DialContext
+		}
+		own.DialContext, own.DialTLSContext = inTime(own.DialContext), inTime(own.DialTLSContext)
 		p.client.Client = &http.Client{
 			Transport:     own,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -79,9 +79,7 @@ func (k *keyed) note(now policy.Instant, event *policy.Event) {
 			k.loads.reported(now, replica, event.Load)
 		}
 	case policy.EventSiblingReport, policy.EventCarriedReport:
-		// A report on rates that came with a response has no RIF.
-		isOfRates := event.Kind == policy.EventCarriedReport && event.Load != nil && event.Load.QueryRateMillis.Known
-		if event.Load != nil && !isOfRates {
+		if event.Load != nil {
 			k.loads.reported(now, event.Replica, event.Load)
 		}
 	case policy.EventSiblingQueries:

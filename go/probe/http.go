@@ -25,16 +25,18 @@ const (
 	bodyPatience  = 10 * time.Millisecond
 	headBytesMax  = 64 << 10
 	idleKeptAlive = 90 * time.Second
-	// connectMax is how long connecting takes at most. It goes on after its probe, for the next one.
-	connectMax = 2 * time.Second
+	// connectMax is how long connecting takes at most. It goes on after its probe, for the next one,
+	// so that a replica that is silent could otherwise have any number of connections.
+	connectMax     = 2 * time.Second
+	connectionsMax = 64
 )
 
 // HTTPClient probes replicas by HTTP, at several times the cost of UDP and through everything that
 // speaks HTTP. The zero value is ready to use. It is safe for concurrent use, and its fields do not
 // change once it is used.
 type HTTPClient struct {
-	// Client sends probes. Default nil: one that keeps up to four connections to each replica, uses
-	// no proxy and follows no redirect. One of yours should limit both the connections and the time
+	// Client sends probes. Default nil: one that has up to 64 connections to each replica, keeps
+	// four, uses no proxy and follows no redirect. One of yours should limit both the connections and the time
 	// that connecting takes, because connecting goes on after its probe.
 	Client *http.Client
 	// Key signs probes, and reports must be signed with it. Default nil: nothing is signed.
@@ -181,7 +183,7 @@ func (c *HTTPClient) httpClient() *http.Client {
 			Transport: &http.Transport{
 				DialContext:            (&net.Dialer{Timeout: connectMax}).DialContext,
 				DisableCompression:     true,
-				MaxConnsPerHost:        idlePerReplica,
+				MaxConnsPerHost:        connectionsMax,
 				MaxIdleConnsPerHost:    idlePerReplica,
 				IdleConnTimeout:        idleKeptAlive,
 				MaxResponseHeaderBytes: headBytesMax,

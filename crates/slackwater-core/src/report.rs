@@ -122,12 +122,6 @@ pub struct Reported {
 }
 
 impl LoadReport {
-    /// Whether a report that came with a response is on rates: of CPU, queries and errors. Such a
-    /// report has no RIF.
-    pub const fn is_of_rates(&self) -> bool {
-        self.query_rate_millis.is_some()
-    }
-
     /// A report of the two signals that decide; all else is absent. A latency of zero is unknown.
     pub const fn new(rif: Rif, latency: Option<Duration>) -> Self {
         Self {

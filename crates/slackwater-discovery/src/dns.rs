@@ -113,8 +113,7 @@ impl Resolver {
     /// Returns the records of one kind; an answer may also contain records that lead to them.
     ///
     /// A name without a final dot is looked up in one domain after the other, until one has
-    /// records or no server answers. If none has, a failed lookup is the result: the records may be
-    /// there.
+    /// records. If none has, a failed lookup is the result: the records may be there.
     async fn records(
         &self,
         name: &str,
@@ -123,16 +122,11 @@ impl Resolver {
         let parsed = Name::from_utf8(name).map_err(|error| Unknown(format!("{name}: {error}")))?;
         let mut none = Ok((Vec::new(), Duration::MAX));
         for name in self.full_names(parsed) {
-            match (self.records_at(&name, kind).await, &mut none) {
+            match (self.records_at(name, kind).await, &mut none) {
                 (Ok((records, ttl)), _) if !records.is_empty() => return Ok((records, ttl)),
                 (Ok((_, ttl)), Ok((_, least))) => *least = ttl.min(*least),
-                (Ok(_), Err(_)) => {}
-                (Err(error), _) => {
-                    none = none.and_then(|_| Err(Unknown(format!("{name}: {error}"))));
-                    if !matches!(error, NetError::Dns(_)) {
-                        break;
-                    }
-                }
+                (Err(unknown), Ok(_)) => none = Err(unknown),
+                (_, Err(_)) => {}
             }
         }
         none
@@ -160,9 +154,9 @@ impl Resolver {
     /// As [`records`](Self::records), for a fully qualified name.
     async fn records_at(
         &self,
-        name: &Name,
+        name: Name,
         kind: RecordType,
-    ) -> Result<(Vec<Record>, Duration), NetError> {
+    ) -> Result<(Vec<Record>, Duration), Unknown> {
         let found = self.lookups.lookup(name.clone(), kind).await;
         let records = match found {
             Ok(found) => found.answers().to_vec(),
@@ -170,7 +164,7 @@ impl Resolver {
                 let ttl = none.negative_ttl.map_or(NEGATIVE_TTL, seconds);
                 return Ok((Vec::new(), ttl));
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(Unknown(format!("{name}: {error}"))),
         };
         let ttl = records.iter().map(|record| record.ttl).min();
         Ok((records, ttl.map_or(NEGATIVE_TTL, seconds)))

@@ -7,8 +7,9 @@ use super::recent::Recent;
 use super::settings::KeyConfig;
 use crate::draw::Draw;
 use crate::policy::{
-    Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick, PickReason,
-    Policy, Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, policy_named,
+    Carried, Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick,
+    PickReason, Policy, Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket,
+    policy_named,
 };
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
@@ -35,6 +36,8 @@ pub struct Keyed {
     pub(super) config: KeyConfig,
     /// It waits for probes, so the answers decide and nothing is bounded.
     pub(super) has_rounds: bool,
+    /// The reports of responses have RIF. Those for a policy that learns rates have none.
+    learns_rif: bool,
     pub(super) order: Order,
     pub(super) loads: Loads,
     pub(super) partitions: Partitions,
@@ -57,6 +60,7 @@ impl Keyed {
         let hinted = if has_rounds { config.hint_homes } else { 0 };
         Self {
             has_rounds,
+            learns_rif: entry.is_none_or(|entry| entry.carried != Carried::Rates),
             policy,
             recent: Recent::new(config.set.max(hinted).into()),
             order: Order::default(),
@@ -99,7 +103,7 @@ impl Keyed {
             }
             Event::SiblingReport(replica, report) => self.reported(now, replica, report),
             Event::CarriedReport(replica, report) => {
-                if !report.is_of_rates() {
+                if self.learns_rif {
                     self.reported(now, replica, report);
                 }
             }

@@ -281,7 +281,6 @@ impl Order {
         Some(best.first())
     }
 
-    #[cold]
     fn first_of_all(&self, key: u64, width: usize) -> First {
         let factor = mix(key) | 1;
         let mut best = Best::new(width);

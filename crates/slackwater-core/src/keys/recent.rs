@@ -1,5 +1,5 @@
 //! The servers of keys that had queries lately, so that a hot key is not compared with every
-//! part each time.
+//! server each time.
 
 use super::order::{First, Order};
 use alloc::vec::Vec;

@@ -183,18 +183,26 @@ fn load_is_the_report_plus_what_was_sent_since_and_at_least_what_is_in_flight() 
         &LoadReport::new(Rif::ZERO, None),
     ));
     assert_eq!(loads(&mut world)[0], (0, 2));
-    world.handle(Event::SiblingQueries(replica, 2));
-    let mut rates = LoadReport::new(Rif::ZERO, None);
-    rates.query_rate_millis = Some(1_000);
-    world.handle(Event::CarriedReport(replica, &rates));
-    assert_eq!(loads(&mut world)[0], (0, 4), "rates have no RIF");
     world.done(tickets.pop().unwrap());
-    assert_eq!(loads(&mut world)[0], (0, 3));
+    assert_eq!(loads(&mut world)[0], (0, 1));
     world.handle(Event::SiblingReport(
         replica,
         &LoadReport::new(Rif::new(u32::MAX), None),
     ));
     assert_eq!(loads(&mut world)[0], (0, u64::from(u32::MAX)));
+}
+
+#[test]
+fn reports_of_responses_on_rates_have_no_load() {
+    for (policy, load) in [("weighted_round_robin", 7), ("shortest_expected_delay", 0)] {
+        let mut world = World::new(policy, all_in_set(), 0..2);
+        let replica = world.replicas[&0];
+        world.others.insert(replica, 7);
+        world.report(replica);
+        let carried = LoadReport::new(Rif::ZERO, None);
+        world.handle(Event::CarriedReport(replica, &carried));
+        assert_eq!(loads(&mut world)[0], (0, load), "{policy}");
+    }
 }
 
 #[test]

@@ -407,7 +407,7 @@ impl Balancer {
     pub(super) fn carried_report(&self, replica: ReplicaId, report: &LoadReport) {
         let now = self.now();
         let mut driver = self.lock();
-        if !report.is_of_rates() {
+        if driver.learns_rif {
             driver.reported.note_carried(now, replica, report);
         }
         let parts = driver.replicas.parts(replica);

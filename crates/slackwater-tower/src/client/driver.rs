@@ -11,7 +11,7 @@ use super::warm_up::WarmUps;
 use core::net::SocketAddr;
 use core::task::Waker;
 use slackwater_core::policy::{
-    Decision, Event, Explanation, Pick, Policy, Probe, ProbeRound, Query,
+    Carried, Decision, Event, Explanation, Pick, Policy, Probe, ProbeRound, Query, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 
@@ -67,6 +67,8 @@ pub(super) struct Driver {
     pub(super) rounds: Rounds,
     pub(super) warm_ups: WarmUps,
     pub(super) reported: LastReports,
+    /// The reports of responses have RIF. Those for a policy that learns rates have none.
+    pub(super) learns_rif: bool,
     /// Queries in flight.
     pub(super) in_flight: u64,
     /// When [`Drive`](super::Drive) wakes on its own timer. Later timeouts need no wake-up.
@@ -75,7 +77,9 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(policy: Box<dyn Policy>, seed: u64) -> Self {
+        let entry = policy_named(policy.name());
         Self {
+            learns_rif: entry.is_none_or(|entry| entry.carried != Carried::Rates),
             policy,
             draw: SplitMix64::new(seed),
             replicas: Replicas::default(),

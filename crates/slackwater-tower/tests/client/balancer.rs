@@ -7,8 +7,8 @@ use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::time::Duration;
 use slackwater_core::policy::{
-    LeastLoaded, Outcome, PickReason, Policy, PolledPowerOfD, PolledPowerOfDConfig, Prequal, Query,
-    Random, RoundRobin, prequal::PrequalSettings,
+    LeastLoaded, Outcome, PickReason, Policy, PolicySettings, PolledPowerOfD, PolledPowerOfDConfig,
+    Prequal, Query, Random, RoundRobin, policy_named, prequal::PrequalSettings,
 };
 use slackwater_core::{LoadReport, Rate, Rif};
 use slackwater_tower::client::{Balancer, InsertError, NoProber, Picked, ReplicaAddrs};
@@ -438,14 +438,10 @@ async fn the_last_report_of_each_replica_outlives_the_pool() {
     // A report that a response carried counts, too. It has no latency, so the latency of the last
     // probe stays.
     let carried = LoadReport::new(Rif::new(20), None);
-    let mut rates = LoadReport::new(Rif::ZERO, None);
-    rates.query_rate_millis = Some(1_000);
     loop {
         let lease = pick_ready(&balancer);
         if lease.replica() == first {
             lease.handle_carried_report(&carried);
-            // Rates have no RIF.
-            lease.handle_carried_report(&rates);
             break;
         }
     }
@@ -461,6 +457,17 @@ async fn the_last_report_of_each_replica_outlives_the_pool() {
     assert_eq!(told, expected);
     balancer.remove(second);
     assert_eq!(balancer.reported().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_of_responses_on_rates_are_no_last_report() {
+    let entry = policy_named("weighted_round_robin").expect("known");
+    let policy = (entry.build)(&PolicySettings::default());
+    let balancer = Balancer::with_seed(policy, NoProber, 1);
+    balancer.insert(addr(1)).expect("new");
+    let rates = LoadReport::new(Rif::ZERO, None);
+    pick_ready(&balancer).handle_carried_report(&rates);
+    assert_eq!(balancer.reported(), []);
 }
 
 #[tokio::test(start_paused = true)]

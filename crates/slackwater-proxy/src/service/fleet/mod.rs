@@ -109,8 +109,8 @@ pub(crate) struct WorkerFleet {
     any_drained: Cell<bool>,
     /// `None` if connections are plain.
     tls: Option<watch::Receiver<Client>>,
-    /// Replicas that left a moment ago, and when they last had a weight.
-    left: RefCell<BTreeMap<SocketAddr, (Instant, Arc<ReplicaCounts>)>>,
+    /// Replicas that left a moment ago.
+    left: RefCell<BTreeMap<SocketAddr, Left>>,
     /// `None` if requests at single replicas are not limited.
     replica_limiters: Option<Rc<ReplicaLimiters>>,
     /// The recording of the policy's inputs.
@@ -123,6 +123,15 @@ pub(crate) struct WorkerFleet {
     tier: Arc<TierInUse>,
     /// Replicas that are down or drained, to explain picks.
     absent: RefCell<AbsentReplicas>,
+}
+
+/// A replica that left.
+#[derive(Debug)]
+struct Left {
+    at: Instant,
+    /// Since when it had no weight.
+    rests_since: Instant,
+    counts: Arc<ReplicaCounts>,
 }
 
 impl WorkerFleet {
@@ -355,7 +364,7 @@ impl WorkerFleet {
     pub(crate) fn apply(&self, next: &Fleet) {
         let now = Instant::now();
         let mut left = self.left.borrow_mut();
-        left.retain(|_, (since, _)| now.saturating_duration_since(*since) < RETURN_MAX);
+        left.retain(|_, left| now.saturating_duration_since(left.at) < RETURN_MAX);
         let orders = Arc::clone(&self.orders.borrow());
         let replicas = orders.weighted(next);
         let is_drained = |config: &ReplicaConfig| orders.is_drained(config);
@@ -367,8 +376,12 @@ impl WorkerFleet {
                 self.set_parts(&replica, 0, Duration::ZERO);
                 lock(&self.roster).remove(&address);
                 replica.connections.retire();
-                let since = replica.resting_since.unwrap_or(now);
-                left.insert(address, (since, Arc::clone(&replica.counts)));
+                let before = Left {
+                    at: now,
+                    rests_since: replica.resting_since.unwrap_or(now),
+                    counts: Arc::clone(&replica.counts),
+                };
+                left.insert(address, before);
             }
         }
         let weights: Vec<_> = replicas.iter().map(|config| config.weight).collect();
@@ -386,21 +399,13 @@ impl WorkerFleet {
         self.update_availability();
     }
 
-    fn join(
-        &self,
-        config: &ReplicaConfig,
-        parts: u32,
-        returned: Option<(Instant, Arc<ReplicaCounts>)>,
-        now: Instant,
-    ) {
-        let (rests_since, warm_up, counts) = if let Some((since, counts)) = returned {
-            counts.evidence.forget();
-            (since, Duration::ZERO, counts)
-        } else {
-            // A new replica warms up when it gets its first weight.
-            let long_ago = now.checked_sub(RETURN_MAX).unwrap_or(now);
-            (long_ago, self.warm_up.get(), Arc::default())
-        };
+    fn join(&self, config: &ReplicaConfig, parts: u32, returned: Option<Left>, now: Instant) {
+        // A new replica warms up when it gets its first weight.
+        let long_ago = now.checked_sub(RETURN_MAX).unwrap_or(now);
+        let (rests_since, counts) = returned.map_or((long_ago, Arc::default()), |left| {
+            left.counts.evidence.forget();
+            (left.rests_since, left.counts)
+        });
         let replica = FleetReplica {
             config: config.clone(),
             name: config.name.as_str().into(),
@@ -413,6 +418,7 @@ impl WorkerFleet {
             resting_since: (parts == 0).then_some(rests_since),
             was_included: Cell::default(),
         };
+        let warm_up = self.warm_up_after(rests_since, now);
         let parts = self.set_parts(&replica, parts, warm_up);
         self.publish(FleetReplica { parts, ..replica });
     }
@@ -446,15 +452,19 @@ impl WorkerFleet {
         if before.config.probe_address != config.probe_address || is_no_longer_far {
             replica.parts = self.set_parts(&replica, 0, Duration::ZERO);
         }
-        // A replica that had no weight for only a moment does not need to warm up again.
-        let warm_up = match before.resting_since {
-            Some(since) if now.saturating_duration_since(since) >= RETURN_MAX => self.warm_up.get(),
-            _ => Duration::ZERO,
-        };
+        let warm_up = self.warm_up_after(before.resting_since.unwrap_or(now), now);
         replica.parts = self.set_parts(&replica, parts, warm_up);
         let rests = replica.parts.is_empty();
         replica.resting_since = rests.then(|| before.resting_since.unwrap_or(now));
         self.publish(replica);
+    }
+
+    /// How long a replica warms up. One that had no weight for only a moment does not need to.
+    fn warm_up_after(&self, rests_since: Instant, now: Instant) -> Duration {
+        if now.saturating_duration_since(rests_since) < RETURN_MAX {
+            return Duration::ZERO;
+        }
+        self.warm_up.get()
     }
 
     /// Makes an empty set of connections to a replica.

@@ -28,13 +28,17 @@ pub(crate) fn new(
         .map(|key| ProbeKey::from_bytes(key.as_bytes()))
         .transpose()
         .map_err(|error| Fault::usage(format!("the key for probes cannot be used: {error}")))?;
+    // What a policy may have in flight, beside the rounds that requests wait for.
+    let in_flight_max = u32::from(config.policy_settings.prequal.probes_outstanding_max);
     match settings.transport {
         ProbeTransport::None => Ok(Box::new(NoProber)),
         ProbeTransport::Http => {
+            let default = HttpProberConfig::default();
             let http = HttpProberConfig {
                 path: settings.path.clone(),
+                outstanding_max: default.outstanding_max.max(in_flight_max),
                 key,
-                ..HttpProberConfig::default()
+                ..default
             };
             let Some(client) = tls.filter(|_| settings.tls) else {
                 return Ok(Box::new(HttpProber::new(http)));
@@ -43,9 +47,11 @@ pub(crate) fn new(
             Ok(Box::new(HttpProber::with_connector(http, connector)))
         }
         ProbeTransport::Udp => {
+            let default = UdpProberConfig::default();
             let prober = UdpProber::bind(&UdpProberConfig {
+                outstanding_max: default.outstanding_max.max(in_flight_max),
                 key,
-                ..UdpProberConfig::default()
+                ..default
             });
             let prober =
                 prober.map_err(|error| Fault::runtime(format!("no socket for probes: {error}")))?;

@@ -73,6 +73,23 @@ impl Stage {
     }
 }
 
+/// Long streams may run on at a replica without a weight.
+#[tokio::test(start_paused = true)]
+async fn replica_that_is_absent_for_a_moment_keeps_its_counts() {
+    let stage = Stage::new();
+    let counts = || {
+        let replicas = stage.fleet.by_address.borrow();
+        replicas.values().last().map(|it| Arc::clone(&it.counts))
+    };
+    stage.apply(Some(1));
+    let before = counts().expect("two replicas");
+    stage.apply(Some(0));
+    tokio::time::advance(RETURN_MAX).await;
+    stage.apply(None);
+    stage.apply(Some(0));
+    assert!(Arc::ptr_eq(&before, &counts().expect("two replicas")));
+}
+
 #[tokio::test(start_paused = true)]
 async fn replica_warms_up_at_its_first_weight_and_not_after_a_short_absence() {
     for (weights, has_share) in [

@@ -18,8 +18,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// The most replies from one address that are waited for at once after their probes.
-const LATE_MAX: usize = 4;
+/// The most replies from one address that are waited for at once after their probes: one connection
+/// is enough for the next probe.
+const LATE_MAX: usize = 1;
 /// The pause after a first failure to connect; each further failure doubles it.
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.

@@ -46,8 +46,8 @@ const BODY_TIME_MAX: Duration = Duration::from_millis(100);
 pub struct HttpProberConfig {
     /// The path of probes; default [`PROBE_PATH`].
     pub path: PathAndQuery,
-    /// The most probes outstanding at once, over all replicas; one more is refused. Default 256; 0
-    /// refuses all.
+    /// The most probes outstanding at once, over all replicas; one more is refused. After their
+    /// probes, as many connections that are late are waited for. Default 256; 0 refuses all.
     pub outstanding_max: u32,
     /// The most idle connections to one replica. Default 4, which is what synchronous mode can use.
     /// 0 opens a connection for each probe.
