@@ -7,8 +7,21 @@
 
 use futures_util::future::select_all;
 use slackwater_config::Fault;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 use tokio::sync::oneshot;
+
+/// Takes a worker's report that it has started.
+#[derive(Debug)]
+pub struct Started<T>(SyncSender<T>);
+
+impl<T> Started<T> {
+    /// Reports that the worker serves from now on.
+    pub fn report(self, started: T) {
+        // The capacity is one message, and this is the only one.
+        let _ = self.0.send(started);
+    }
+}
 
 /// Threads, each with a receiver of its result. A sender that is dropped unsent indicates a panic.
 #[derive(Debug, Default)]
@@ -18,25 +31,33 @@ pub struct WorkerThreads {
 }
 
 impl WorkerThreads {
-    /// Runs `work` on its own thread.
+    /// Runs `work` on its own thread, and waits for its report that it has started. Otherwise a
+    /// process could report that it serves before it can.
     ///
     /// # Errors
     ///
-    /// Fails if the system cannot provide a thread.
-    pub fn spawn(
+    /// Fails if the system cannot provide a thread, or if the work ends before it has started.
+    pub fn spawn<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce() -> Result<(), Fault> + Send + 'static,
-    ) -> Result<(), Fault> {
-        let (end, ended) = oneshot::channel();
+        work: impl FnOnce(Started<T>) -> Result<(), Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let (end, mut ended) = oneshot::channel();
+        let (start, started) = sync_channel(1);
         let thread = Builder::new()
             .name(format!("worker-{}", self.threads.len()))
             .spawn(move || {
-                let _ = end.send(work());
+                let _ = end.send(work(Started(start)));
             })
             .map_err(|error| Fault::runtime(format!("no thread for a worker: {error}")))?;
+        let Ok(started) = started.recv() else {
+            // Its result is there once the thread has ended.
+            let _ = thread.join();
+            ended.try_recv().unwrap_or_else(|_| Err(panicked()))?;
+            return Err(Fault::runtime("a worker ended before it started"));
+        };
         self.threads.push(thread);
         self.ends.push(ended);
-        Ok(())
+        Ok(started)
     }
 
     /// Waits for the first worker that ends without a request to do so, and returns why.
@@ -68,9 +89,12 @@ impl WorkerThreads {
         }
         let (end, index, _) = select_all(&mut self.ends).await;
         self.ends.remove(index);
-        let panicked = || Fault::runtime("a worker panicked; its message is above");
         Some(end.unwrap_or_else(|_| Err(panicked())))
     }
+}
+
+fn panicked() -> Fault {
+    Fault::runtime("a worker panicked; its message is above")
 }
 
 #[cfg(test)]
@@ -87,12 +111,18 @@ mod tests {
         let mut workers = WorkerThreads::default();
         let (stop, stopped) = mpsc::channel::<()>();
         workers
-            .spawn(move || {
+            .spawn(move |started| {
+                started.report(());
                 let _ = stopped.recv();
                 Ok(())
             })
             .expect("a thread");
-        workers.spawn(|| panic!("on purpose")).expect("a thread");
+        workers
+            .spawn(|started| {
+                started.report(());
+                panic!("on purpose")
+            })
+            .expect("a thread");
         let fault = tokio::time::timeout(PATIENCE, workers.unasked_end()).await;
         let fault = fault.expect("noticed");
         assert!(matches!(fault, Fault::Runtime(_)), "exit code 1");
@@ -109,7 +139,12 @@ mod tests {
     async fn an_orderly_end_is_a_fault_only_if_unrequested() {
         let mut workers = WorkerThreads::default();
         for _ in 0..2 {
-            workers.spawn(|| Ok(())).expect("a thread");
+            workers
+                .spawn(|started| {
+                    started.report(());
+                    Ok(())
+                })
+                .expect("a thread");
         }
         assert_eq!(
             workers.unasked_end().await.to_string(),
@@ -124,12 +159,26 @@ mod tests {
     async fn the_fault_of_a_worker_is_returned() {
         let mut workers = WorkerThreads::default();
         workers
-            .spawn(|| Err(Fault::runtime("no runtime")))
+            .spawn(|started| {
+                started.report(());
+                Err(Fault::runtime("no memory"))
+            })
             .expect("a thread");
         assert_eq!(
             workers.ended().await.expect_err("told").to_string(),
-            "no runtime"
+            "no memory"
         );
         workers.join();
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_does_not_start_is_refused_with_its_fault() {
+        let mut workers = WorkerThreads::default();
+        let failed = workers.spawn::<()>(|_| Err(Fault::runtime("no runtime")));
+        assert_eq!(failed.expect_err("it failed").to_string(), "no runtime");
+        let lost = workers.spawn::<()>(|_| panic!("on purpose"));
+        let fault = lost.expect_err("it panicked").to_string();
+        assert!(fault.starts_with("a worker panicked"), "{fault}");
+        workers.ended().await.expect("none is left");
     }
 }

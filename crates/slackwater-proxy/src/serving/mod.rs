@@ -40,7 +40,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use tls::Tls;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::AbortHandle;
@@ -226,7 +225,7 @@ impl Proxy {
             proxy.commands.push(commands);
             let counted = ListenerCounts::default();
             counts.push(counted.clone());
-            views.push(proxy.spawn(WorkerParts {
+            let parts = WorkerParts {
                 place: WorkerIndex { index, workers },
                 connections: Arc::clone(&connections),
                 counts: counted,
@@ -237,7 +236,9 @@ impl Proxy {
                 policy_recorder: outside.recorder.clone(),
                 commands: received,
                 plan,
-            })?);
+            };
+            let started = (proxy.threads).spawn(move |started| worker::run(parts, started));
+            views.push(started?);
         }
         proxy.status = Arc::new(Workers::new(
             counts,
@@ -273,19 +274,6 @@ impl Proxy {
             lifecycle.set_serving();
         });
         self.awaited = Some(waiting.abort_handle());
-    }
-
-    fn spawn(&mut self, parts: WorkerParts) -> Result<Vec<ServiceView>, Fault> {
-        let (ready, began) = sync_channel(1);
-        self.threads.spawn(move || {
-            worker::run(parts, move |views| {
-                let _ = ready.send(views);
-            });
-            Ok(())
-        })?;
-        began
-            .recv()
-            .map_err(|_| Fault::runtime("a worker ended before it started"))?
     }
 
     /// Starts the health checks of a service, if configured. They run while the receiver exists.

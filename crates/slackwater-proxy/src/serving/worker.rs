@@ -21,6 +21,7 @@ use crate::spans;
 use crate::tls::Handshakes;
 use crate::traces;
 use crate::watchdog::Watchdog;
+use crate::worker_threads::Started;
 use core::cell::RefCell;
 use core::pin::Pin;
 use core::time::Duration;
@@ -109,59 +110,55 @@ pub(crate) struct WorkerListener {
     pub(crate) phase: watch::Receiver<Phase>,
 }
 
-/// Runs a worker on this thread until it has stopped. Calls `ready` once, with the result of the
-/// start.
-pub(crate) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>, Fault>)) {
+/// Runs a worker on this thread until it has stopped.
+///
+/// # Errors
+///
+/// The worker did not start.
+pub(crate) fn run(parts: WorkerParts, started: Started<Vec<ServiceView>>) -> Result<(), Fault> {
     let runtime = Builder::new_current_thread()
         .enable_all()
-        .build_local(LocalOptions::default());
-    match runtime {
-        Ok(runtime) => runtime.block_on(async {
-            let WorkerParts {
-                place,
-                connections,
-                counts,
-                access_log,
-                archive,
-                spans,
-                watchdog,
-                policy_recorder,
-                commands,
-                plan,
-            } = parts;
-            tokio::task::spawn_local(watchdog.heartbeat());
-            let mut worker = Worker {
-                place,
-                connections,
-                counts,
-                recorder: recorder(
-                    &plan.config,
-                    access_log.as_ref(),
-                    archive.as_deref(),
-                    spans.as_ref(),
-                    policy_recorder.as_ref(),
-                ),
-                policy_recorder,
-                // Preparing a configuration shortens them.
-                deadlines: Deadlines::new(Duration::MAX),
-                memory: Memory::of_worker(place.workers),
-                table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
-                listeners: Vec::new(),
-                accept_loops: FuturesUnordered::new(),
-            };
-            match worker.prepare(plan) {
-                Ok(prepared) => {
-                    ready(Ok(prepared.views()));
-                    worker.take(prepared);
-                    worker.serve(commands).await;
-                }
-                Err(fault) => ready(Err(fault)),
-            }
-        }),
-        Err(error) => ready(Err(Fault::runtime(format!(
-            "no runtime for a worker: {error}"
-        )))),
-    }
+        .build_local(LocalOptions::default())
+        .map_err(|error| Fault::runtime(format!("no runtime for a worker: {error}")))?;
+    runtime.block_on(async {
+        let WorkerParts {
+            place,
+            connections,
+            counts,
+            access_log,
+            archive,
+            spans,
+            watchdog,
+            policy_recorder,
+            commands,
+            plan,
+        } = parts;
+        tokio::task::spawn_local(watchdog.heartbeat());
+        let mut worker = Worker {
+            place,
+            connections,
+            counts,
+            recorder: recorder(
+                &plan.config,
+                access_log.as_ref(),
+                archive.as_deref(),
+                spans.as_ref(),
+                policy_recorder.as_ref(),
+            ),
+            policy_recorder,
+            // Preparing a configuration shortens them.
+            deadlines: Deadlines::new(Duration::MAX),
+            memory: Memory::of_worker(place.workers),
+            table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
+            listeners: Vec::new(),
+            accept_loops: FuturesUnordered::new(),
+        };
+        let prepared = worker.prepare(plan)?;
+        started.report(prepared.views());
+        worker.take(prepared);
+        worker.serve(commands).await;
+        Ok(())
+    })
 }
 
 /// Makes the recorder for the consumers of request records.

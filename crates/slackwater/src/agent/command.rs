@@ -340,7 +340,7 @@ impl Workers {
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),
             };
-            workers.threads.spawn(move || worker::run(parts))?;
+            (workers.threads).spawn(move |started| worker::run(parts, started))?;
         }
         Ok(workers)
     }
@@ -355,5 +355,46 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.enter(Phase::Stopped);
         self.threads.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_config::toml_reader::Source;
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+
+    /// A socket that no runtime can watch: it is a file.
+    fn unwatchable() -> TcpListener {
+        let file = File::open("Cargo.toml").expect("the folder of the crate");
+        let listener = TcpListener::from(OwnedFd::from(file));
+        listener.set_nonblocking(true).expect("a flag");
+        listener
+    }
+
+    #[tokio::test]
+    async fn an_agent_whose_worker_cannot_start_does_not_serve() {
+        let text = "listen = '127.0.0.1:1'\nto = '127.0.0.1:2'\n".to_owned();
+        let source = Source::new("a.toml".into(), text);
+        let loaded = AgentConfig::load_source(Some(&source), &AgentOverrides::default());
+        let config = Arc::new(loaded.expect("valid").config);
+        let load = load_of(&config);
+        let shared = Shared {
+            presence: Presence::new(config.to.clone(), load.clone(), Lifecycle::default()),
+            load,
+            admission: None,
+            probe_key: None,
+            tls: Tls::read(&config).expect("none"),
+            watchdog: supervisor::watchdog(),
+        };
+        let started = Workers::start(&config, vec![vec![unwatchable()]], &shared);
+        let fault = started
+            .map(drop)
+            .expect_err("its listener cannot be watched");
+        assert!(
+            fault.to_string().starts_with("cannot start a worker"),
+            "{fault}"
+        );
     }
 }

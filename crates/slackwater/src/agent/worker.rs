@@ -13,6 +13,7 @@ use slackwater_proxy::forward::{
     Replica, ReplicaCounts, ReplicaEnds, ReplicaOptions, Rules, UnreadableCounts,
 };
 use slackwater_proxy::watchdog::Watchdog;
+use slackwater_proxy::worker_threads::Started;
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_tower::server::Load;
 use slackwater_tower::server::admission::Admission;
@@ -54,22 +55,24 @@ pub(super) struct Shared {
 ///
 /// # Errors
 ///
-/// The runtime could not be created; the worker did not start.
-pub(super) fn run(parts: WorkerParts) -> Result<(), Fault> {
+/// The runtime could not be created, or a listener not be watched; the worker did not start.
+pub(super) fn run(parts: WorkerParts, started: Started<()>) -> Result<(), Fault> {
     let fault = |error: io::Error| Fault::runtime(format!("cannot start a worker: {error}"));
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())
         .map_err(fault)?;
-    runtime.block_on(serve(parts)).map_err(fault)
+    runtime.block_on(serve(parts, started)).map_err(fault)
 }
 
-async fn serve(parts: WorkerParts) -> io::Result<()> {
+async fn serve(parts: WorkerParts, started: Started<()>) -> io::Result<()> {
     let (config, shared) = (&parts.config, parts.shared);
     let listeners = (parts.listeners.into_iter())
         .enumerate()
         .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
         .collect::<io::Result<Vec<_>>>()?;
+    // Nothing that follows can fail, and clients wait in the listeners until they are accepted.
+    started.report(());
     let timeouts = &config.timeouts;
     let deadlines = Deadlines::new(timeouts.shortest());
     let options = Rc::new(ReplicaOptions {
