@@ -170,7 +170,7 @@ async fn serve(
                 }
                 ProcessSignal::Reload => tracing::info!("reload requested by SIGHUP"),
             },
-            () = written.changed() => tracing::info!("reload requested: the configuration file changed"),
+            () = written.changed() => tracing::info!("reload requested by --watch"),
             asking = queue.next() => {
                 if upgrade.is_under_way() {
                     control::put_off(asking);

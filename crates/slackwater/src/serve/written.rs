@@ -95,7 +95,7 @@ impl Written {
 
     /// Reads the file again. It does not block this thread's other tasks, since resolving host
     /// names may take long.
-    pub(super) async fn load_again(&self) -> Result<Read, Fault> {
+    pub(super) async fn load_again(&mut self) -> Result<Read, Fault> {
         let source = self.read()?;
         let mut base = self.set.clone();
         let choices = base.take_chosen();
@@ -176,13 +176,17 @@ impl Written {
         });
     }
 
-    fn read(&self) -> Result<Option<Arc<Source>>, Mistakes> {
+    fn read(&mut self) -> Result<Option<Arc<Source>>, Mistakes> {
         let source = self.file.as_deref().map(Source::read).transpose();
+        if let (Err(_), Some(watch)) = (&source, &mut self.watch) {
+            watch.retry();
+        }
         let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
         Ok(source.map(Arc::new))
     }
 
-    /// Waits until the file has changed; forever if the file is not watched.
+    /// Waits until the file has changed, or is to be tried again because it could not be read;
+    /// forever if the file is not watched.
     pub(super) async fn changed(&mut self) {
         match &mut self.watch {
             Some(watch) => watch.changed().await,
@@ -256,4 +260,31 @@ fn load_allowed(
         }
     }
     Ok(Read::new(loaded, source, set, refused))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::RecordArgs;
+    use core::time::Duration;
+    use tokio::time::timeout;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_could_not_be_read_is_reported_again_though_it_is_unchanged() {
+        let args = Args {
+            // It exists, stays as it is, and cannot be read: a folder.
+            config: Some("src".into()),
+            watch: true,
+            overrides: Overrides::default(),
+            record: RecordArgs::default(),
+        };
+        let mut written = Written::new(args, SettingOverrides::default());
+        for _ in 0..2 {
+            written.load_again().await.expect_err("it is a folder");
+            let again = timeout(Duration::from_mins(1), written.changed()).await;
+            again.expect("it is tried again");
+        }
+        let once_more = timeout(Duration::from_mins(1), written.changed()).await;
+        once_more.expect_err("nothing has changed");
+    }
 }
