@@ -430,6 +430,8 @@ impl Body for RequestBody {
                 return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
             }
             BodySource::Client(body) => Pin::new(body).poll_frame(cx),
+            // The progress is that of the attempt which has taken over.
+            BodySource::Replayable(reader) if reader.is_superseded() => return Poll::Pending,
             BodySource::Replayable(reader) => Pin::new(reader).poll_frame(cx),
         };
         if let Poll::Ready(Some(Ok(frame))) = &mut polled
@@ -496,7 +498,48 @@ impl Body for RequestBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forward::wire::Memory;
+    use crate::forward::session::{ClientSettings, Clients, Inbound, RequestFraming};
+    use crate::forward::wire::{Memory, Stream};
+    use core::task::Waker;
+    use core::time::Duration;
+    use http::Version;
+    use slackwater_config::{Limits, Timeouts};
+    use slackwater_http::http1::{BodyLength, HeadLimits};
+    use tokio::net::UnixStream;
+
+    #[tokio::test]
+    async fn an_attempt_that_was_given_up_does_not_change_the_progress_of_the_next() {
+        let (stream, _client) = UnixStream::pair().expect("sockets");
+        let settings = ClientSettings::new(&Timeouts::default(), &Limits::default(), &[]);
+        let deadlines = Deadlines::new(Duration::from_secs(1));
+        let clients = Clients::new(&settings, &deadlines, &Memory::of_worker(1));
+        let session = Rc::new(Session::new(&clients));
+        let inbound = Inbound::new(Stream::Unix(stream), "half".into(), &session);
+        let framing = RequestFraming {
+            body: BodyLength::Known(8),
+            expects_continue: false,
+            upgrade: None,
+            version: Version::HTTP_11,
+        };
+        let limits = HeadLimits {
+            bytes_max: 1,
+            fields_max: 1,
+        };
+        let mut first = RequestBody::http1(inbound.begin(framing, limits), &session);
+        first.keep(8);
+        let replay = first.replay().expect("it is kept");
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut poll = |body: &mut RequestBody| Pin::new(body).poll_frame(&mut cx).is_ready();
+        assert!(poll(&mut first) && !poll(&mut first));
+        let mut next = replay.into_body().expect("all of it is kept");
+        assert!(poll(&mut next));
+        let progress = next.progress().expect("it has a body");
+        assert_eq!(progress.state(), BodyState::AwaitsReplica);
+        // Its response is still drained.
+        assert!(!poll(&mut first));
+        assert_eq!(progress.state(), BodyState::AwaitsReplica);
+        assert_eq!(progress.bytes(), 4);
+    }
 
     fn copying(bytes_max: usize) -> (Copying, BodyCopy) {
         let (to, copy) = oneshot::channel();

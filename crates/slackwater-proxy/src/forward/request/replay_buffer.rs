@@ -71,6 +71,12 @@ impl<B: Body<Data = Bytes> + Unpin> ReplayReader<B> {
         }
     }
 
+    /// Whether a later reader has taken over. This one gets no more data, since its connection was
+    /// given up and is about to close.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.number != self.buffer.reader.get()
+    }
+
     /// Returns the right to read the body again.
     pub(super) fn handle(&self) -> ReplayHandle<B> {
         ReplayHandle(Rc::clone(&self.buffer))
@@ -158,8 +164,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReplayReader<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        if self.number != self.buffer.reader.get() {
-            // This reader's connection was given up and is about to close.
+        if self.is_superseded() {
             return Poll::Pending;
         }
         if let Some(frame) = self.replay() {
