@@ -51,6 +51,6 @@ pub use request::{RequestBody, prepare_request};
 pub use response::{Answer, End, ResponseBody, Watch};
 pub(crate) use response::{COPY_BYTES_MAX, COPY_TIME_MAX, drain, drain_up_to};
 pub use session::{ClientSettings, Clients, Phase};
-pub use time::{AttemptTimeouts, Deadlines};
+pub use time::{AttemptTimeouts, Deadlines, LogInterval};
 pub use wire::Memory;
 pub(crate) use wire::Stream;

@@ -17,6 +17,7 @@ use crate::log::Rounded;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use slackwater_config::ReplicaAddress;
+use slackwater_proxy::forward::LogInterval;
 use slackwater_telemetry::facts::Lifecycle;
 use slackwater_tower::server::Load;
 use std::io;
@@ -30,9 +31,6 @@ const REFUSED_MAX: u32 = 3;
 /// [`TIMED_OUT_SPAN`].
 const TIMED_OUT_MAX: u32 = 3;
 const TIMED_OUT_SPAN: Duration = Duration::from_secs(3);
-/// The least time between two warnings of a failed connection after which the agent does not
-/// withdraw. A server that is busy now and then would fill the log.
-const WARNED_EVERY: Duration = Duration::from_mins(1);
 /// How an operator can fix that the server cannot be connected to.
 const REMEDY: &str = "start the server; if it runs, see whether it accepts connections";
 
@@ -63,22 +61,13 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     doubt: Option<Doubt>,
-    /// When the log last warned of a doubt.
-    warned_at: Option<tokio::time::Instant>,
+    /// Warnings of a doubt. A server that is busy now and then would fill the log.
+    warnings: LogInterval,
     withdrawn_at: Option<Instant>,
     stopping: bool,
 }
 
-impl State {
-    /// Whether the log warns of a new doubt. If so, it counts as done.
-    fn warns(&mut self) -> bool {
-        let is_due = (self.warned_at).is_none_or(|at| at.elapsed() >= WARNED_EVERY);
-        if is_due {
-            self.warned_at = Some(tokio::time::Instant::now());
-        }
-        is_due
-    }
-}
+impl State {}
 
 /// Connections that failed since the last successful one.
 #[derive(Debug)]
@@ -181,7 +170,7 @@ impl Presence {
             if is_enough {
                 state.withdrawn_at = Some(Instant::now());
             } else if is_new_doubt {
-                warns = state.warns();
+                warns = state.warnings.is_due();
             }
             is_enough
         });
@@ -392,19 +381,6 @@ mod tests {
         presence.find();
         presence.lose(&refused());
         assert!(!presence.is_withdrawn());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_log_warns_of_the_first_doubt_and_of_one_more_each_minute() {
-        let mut state = State::default();
-        let mut warned_at = Vec::new();
-        for second in 0..150 {
-            if state.warns() {
-                warned_at.push(second);
-            }
-            tokio::time::advance(Duration::from_secs(1)).await;
-        }
-        assert_eq!(warned_at, [0, 60, 120]);
     }
 
     #[test]

@@ -43,11 +43,16 @@ async fn exhausted_descriptors_do_not_block_health_endpoints() {
         .args(words.split(' '));
     unconfigured(&mut command);
     let proxy = Proxy::spawn_command(&mut command);
+    let mut asks = Client::connect(proxy.address).await;
     let mut clients = Vec::new();
     for _ in 0..80 {
         clients.push(TcpStream::connect(proxy.address).await.unwrap());
     }
     proxy.log_line("cannot accept connections");
+    asks.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let answer = asks.answer().await;
+    assert_eq!(answer.field("x-slackwater-error"), Some("replicas_full"));
+    proxy.log_line("cannot open connections to replicas: raise the hard limit of open files");
     for path in ["/healthz", "/readyz", "/healthz"] {
         let answer = timeout(PATIENCE / 2, get(proxy.admin, path)).await;
         assert_eq!(answer.expect(path).status, 200, "{path}");

@@ -6,6 +6,7 @@
 
 use super::{Clients, Handler, Phase, Requests};
 use crate::forward::head::{Origin, Rules};
+use crate::forward::time::LogInterval;
 use crate::tls::Handshakes;
 use core::net::SocketAddr;
 use core::pin::pin;
@@ -25,9 +26,6 @@ const LAST_LOOK: Duration = Duration::from_millis(5);
 
 /// Pause after an accept failed for lack of a resource, mostly file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Interval between logged accept errors of one socket.
-const COMPLAINT: Duration = Duration::from_mins(1);
 
 /// A listener, and how its connections are prepared before they carry requests.
 #[derive(Debug)]
@@ -118,7 +116,7 @@ impl<H: Handler> AcceptLoop<H> {
             });
         };
         let mut draining = pin!(self.reached(Phase::Leaving));
-        let mut complained_at: Option<Instant> = None;
+        let log_interval = LogInterval::default();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -129,8 +127,7 @@ impl<H: Handler> AcceptLoop<H> {
                 Ok(accepted) => accepted,
                 Err(error) if is_of_one_connection(&error) => continue,
                 Err(error) => {
-                    if complained_at.is_none_or(|at| at.elapsed() >= COMPLAINT) {
-                        complained_at = Some(Instant::now());
+                    if log_interval.is_due() {
                         tracing::warn!(%error, %local, "cannot accept connections");
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;

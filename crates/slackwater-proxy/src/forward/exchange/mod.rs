@@ -216,16 +216,7 @@ impl Replica {
             Ok(held) => held,
             Err(no_stream) => {
                 return Err(Failure {
-                    cause: match no_stream {
-                        // An agent withdraws, so that requests go to other replicas.
-                        NoStream::Unreachable(error)
-                            if self.options.may_be_agent && is_own_lack(&error) =>
-                        {
-                            Cause::Full
-                        }
-                        NoStream::Unreachable(error) => Cause::NoConnection(error),
-                        NoStream::Full => Cause::Full,
-                    },
+                    cause: self.cause(no_stream),
                     request: Some(request),
                     is_unsent: true,
                 });
@@ -238,6 +229,23 @@ impl Replica {
                 ..self.reply(response, deadline, replayable)?
             }),
             Err(failed) => Err(failed.fail()),
+        }
+    }
+
+    /// Returns the cause of a failure to get a connection. A lack of this process is no evidence
+    /// against a replica. An agent withdraws then, so that requests go to other replicas.
+    fn cause(&self, no_stream: NoStream) -> Cause {
+        match no_stream {
+            NoStream::Unreachable(error) if is_own_lack(&error) => {
+                self.options.warn_of_own_lack(&error);
+                if self.options.may_be_agent {
+                    Cause::Full
+                } else {
+                    Cause::NoConnection(error)
+                }
+            }
+            NoStream::Unreachable(error) => Cause::NoConnection(error),
+            NoStream::Full => Cause::Full,
         }
     }
 

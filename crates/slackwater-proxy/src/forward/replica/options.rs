@@ -1,10 +1,12 @@
 //! Options of a replica: the configuration of its connections and of one exchange on them.
 
 use crate::forward::counts::ReplicaEnds;
+use crate::forward::time::LogInterval;
 use core::time::Duration;
 use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use slackwater_http::http1::HeadLimits;
 use slackwater_http::proxy_protocol::Version;
+use std::io;
 use std::sync::Arc;
 
 /// Maximum number of connections from one worker to one replica. Many are opened only if requests
@@ -46,6 +48,8 @@ pub struct ReplicaOptions {
     pub proxy_protocol: Option<Version>,
     /// Counts why connections end.
     pub ends: Arc<ReplicaEnds>,
+    /// How often the log says that this process lacks what connections need.
+    pub own_lack: LogInterval,
 }
 
 impl ReplicaOptions {
@@ -66,6 +70,19 @@ impl ReplicaOptions {
             may_be_agent: true,
             proxy_protocol: settings.proxy_protocol,
             ends: Arc::default(),
+            own_lack: LogInterval::default(),
+        }
+    }
+
+    /// Logs, once in a while, why no connection to any replica can be opened. Without that the
+    /// operator would see only that replicas seem to be full.
+    pub(crate) fn warn_of_own_lack(&self, error: &io::Error) {
+        if self.own_lack.is_due() {
+            tracing::warn!(
+                %error,
+                "cannot open connections to replicas: raise the hard limit of open files (ulimit -Hn, \
+                 LimitNOFILE= of systemd), or lower limits.connections_max"
+            );
         }
     }
 
