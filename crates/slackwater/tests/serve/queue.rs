@@ -134,6 +134,30 @@ async fn expired_queue_wait_is_a_503() {
 }
 
 #[tokio::test]
+async fn no_queue_holds_a_request_beyond_its_clients_deadline() {
+    for queue in [
+        "[queue]\nrequests_max = 1\nwait_max = \"1h\"",
+        "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"1m\"",
+    ] {
+        let (replica, go, came) = held().await;
+        let proxy = Proxy::start(&[replica.address], queue);
+        let first = ask(proxy.address, "/first");
+        came.notified().await;
+        let mut second = Client::connect(proxy.address).await;
+        let head = "GET / HTTP/1.1\r\nhost: x\r\nx-slackwater-timeout-ms: 100\r\n\r\n";
+        second.send(head).await;
+        let answer = second.answer().await;
+        assert_eq!(answer.status, 504, "{queue}");
+        assert_eq!(answer.field("x-slackwater-error"), Some("deadline"));
+        let shed = "shed_total{service=\"default\",reason=\"deadline\"}";
+        assert_eq!(queue_count(&proxy, shed).await, 1);
+        go.add_permits(1);
+        assert_eq!(first.await.unwrap().text(), "/first");
+        proxy.settled().await;
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_the_queue_takes_no_permit() {
     let (replica, go, came) = held().await;
     let proxy = Proxy::start(

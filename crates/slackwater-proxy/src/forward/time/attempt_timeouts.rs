@@ -15,8 +15,8 @@ pub struct AttemptTimeouts {
     pub(crate) client: Option<Duration>,
     /// The attempt must end by then, even if it makes progress.
     pub(crate) ends: Option<Instant>,
-    /// The client's deadline, as far as it sent one or `ends` sets one. The remaining time is
-    /// forwarded to the replica.
+    /// The client's deadline, as far as it sent one or `ends` sets one. It ends waits in queues,
+    /// and the remaining time is forwarded to the replica.
     pub(crate) wanted: Option<Instant>,
 }
 

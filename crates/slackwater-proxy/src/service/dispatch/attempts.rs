@@ -85,7 +85,7 @@ impl Service {
         let timer = RequestTimer::open(&self.latency_meter, began, record);
         let permit = match &self.limiter {
             None => None,
-            Some(limiter) => match limiter.acquire(options.timeouts.ends).await {
+            Some(limiter) => match limiter.acquire(options.timeouts.wanted).await {
                 Ok(permit) => {
                     began = self.balancer.now();
                     Some(permit)
@@ -179,7 +179,7 @@ impl Service {
         let mut is_full_home = false;
         if !first.try_acquire() {
             is_full_home = attempts.sticks_to(&first.replica().parts);
-            let other = self.wait_for_replica(first, attempts.picked_for(), timeouts.ends);
+            let other = self.wait_for_replica(first, attempts.picked_for(), timeouts.wanted);
             let Some(other) = Box::pin(other).await else {
                 return attempts.no_room();
             };
@@ -271,9 +271,9 @@ impl<'s> Attempts<'s> {
         self.service.balancer.now()
     }
 
-    /// Whether the request's time is over, from its arrival on.
+    /// Whether the request's time is over, or its client's.
     fn is_over(&self) -> bool {
-        self.ends.is_some_and(|ends| Instant::now() >= ends)
+        self.wanted.is_some_and(|wanted| Instant::now() >= wanted)
     }
 
     /// The time left for all attempts together.

@@ -32,18 +32,18 @@ impl Service {
     }
 
     /// Picks a replica with a free permit in place of a full one, now or as soon as there is one.
-    /// Returns `None` if there is none in time, or before the request's end `ends`.
+    /// Returns `None` if there is none in time, or before the request's deadline `wanted`.
     pub(super) async fn wait_for_replica(
         &self,
         full: Box<Attempt>,
         picked_for: PickedFor<'_>,
-        ends: Option<Instant>,
+        wanted: Option<Instant>,
     ) -> Option<Box<Attempt>> {
         if let Some(other) = self.pick_another(full, &[], picked_for).await {
             return Some(other);
         }
         let replica_limiters = self.replica_limiters.as_ref()?;
-        let deadline = replica_limiters.deadline(ends);
+        let deadline = replica_limiters.deadline(wanted);
         loop {
             let replica_permit = replica_limiters.wait(deadline).await?;
             let part = self.fleet.part_at(replica_permit.address());
