@@ -234,6 +234,22 @@ async fn failed_trial_is_retried_like_any_request() {
 }
 
 #[tokio::test]
+async fn a_trial_moves_no_session() {
+    let fleet = Fleet::with_status(500).await;
+    let toml = format!("[sticky]\nby = \"cookie\"\n{EAGER}");
+    let proxy = Proxy::start(&fleet.addresses(), &toml);
+    let mut client = Client::connect(proxy.address).await;
+    stands(&proxy, &mut client, 0, "ejected").await;
+    let trial = until("a request is a trial", async || {
+        let answer = client.get("/").await;
+        let is_trial = answer.status == 500;
+        assert_eq!(answer.field("set-cookie").is_some(), !is_trial);
+        is_trial.then_some(())
+    });
+    trial.await;
+}
+
+#[tokio::test]
 async fn no_replica_is_ejected_if_all_fail() {
     let fleet = [says(500).await.0, says(500).await.0, says(500).await.0];
     let addresses = fleet.each_ref().map(|replica| replica.address);

@@ -26,7 +26,7 @@ use http::{HeaderMap, StatusCode};
 use learning::take_report;
 use slackwater_config::routes::RetryRules;
 use slackwater_core::overload::Shed;
-use slackwater_core::policy::{Carried, Explanation, Outcome};
+use slackwater_core::policy::{Carried, Explanation, Outcome, PickReason};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_http::{FieldMap, Request};
 use slackwater_tower::client::Lease;
@@ -245,9 +245,11 @@ impl Attempt {
         &self.replica
     }
 
-    /// The policy's id of the replica part that it picked; `None` once the attempt has ended.
-    pub(crate) fn part(&self) -> Option<ReplicaId> {
-        self.lease.as_ref().map(Lease::replica)
+    /// The replica part that a session may stay at from now on. A trial has none: its replica is
+    /// taken out, so the session would have to move again.
+    pub(crate) fn home(&self) -> Option<ReplicaId> {
+        let lease = self.lease.as_ref()?;
+        (lease.reason() != PickReason::Trial).then(|| lease.replica())
     }
 
     /// Acquires a permit of the replica. Returns `false`, and counts it, if there is none.

@@ -51,7 +51,7 @@ pub(crate) struct Attempts<'s> {
     pub(crate) service: &'s Service,
     pub(crate) record: &'s RecordHandle,
     key: Option<&'s RequestKey>,
-    /// The replica part whose response is forwarded.
+    /// The [home](Attempt::home) of the attempt whose response is forwarded.
     pub(crate) served: &'s Cell<Option<ReplicaId>>,
     rules: &'s RetryRules,
     may_repeat: bool,
@@ -223,14 +223,14 @@ impl Service {
                 Err(failed) => Box::pin(attempts.clone().go_on(failed)).await,
             };
         }
-        let (part, replica) = (first.part(), Rc::clone(first.replica()));
+        let (home, replica) = (first.home(), Rc::clone(first.replica()));
         let rules = attempts.rules(1);
         match first
             .send(request, attempts.timeouts(1), rules, attempts.record)
             .await
         {
             Ok(response) => {
-                attempts.served.set(part);
+                attempts.served.set(home);
                 response
             }
             Err(error) => {
@@ -373,7 +373,7 @@ impl<'s> Attempts<'s> {
             if let AttemptError::Rejected(rejected) = error {
                 rejected.discard();
             }
-            let part = next.part();
+            let home = next.home();
             tried.extend(&next.replica().parts);
             next.replica().counts().retries.add_one();
             let (timeouts, rules) = (self.timeouts(number), self.rules(number));
@@ -382,7 +382,7 @@ impl<'s> Attempts<'s> {
             let sent = next.send(request, timeouts, rules, self.record);
             match sent.await {
                 Ok(response) => {
-                    self.served.set(part.filter(|_| !stays));
+                    self.served.set(home.filter(|_| !stays));
                     return Ok(response);
                 }
                 Err(another) => error = another,

@@ -43,7 +43,7 @@ pub(crate) struct FailedAttempts {
 /// attempt may still give a better one.
 pub(super) struct Second {
     replica: Rc<FleetReplica>,
-    part: Option<ReplicaId>,
+    home: Option<ReplicaId>,
     kind: AttemptKind,
     sent: AttemptResult,
 }
@@ -72,7 +72,7 @@ impl Attempts<'_> {
     ) -> Result<AttemptResponse, FailedAttempts> {
         let (mut due_at, template) = copy_plan.begin(&mut request).unzip();
         let mut pair = HedgedPair::new(&first);
-        let part = first.part();
+        let home = first.home();
         first.join_pair(&pair.is_decided);
         let mut first = pin!(first.send(request, self.timeouts(1), self.rules(1), self.record));
         let (next, copy) = loop {
@@ -84,7 +84,7 @@ impl Attempts<'_> {
             if let Some(sent) = in_time {
                 copy_plan.unsent();
                 return match sent {
-                    Ok(reply) => Ok(self.first_won(reply, part, copy_plan)),
+                    Ok(reply) => Ok(self.first_won(reply, home, copy_plan)),
                     Err(error) => {
                         pair.first_failed(&error, &mut copy_plan);
                         Err(pair.with(error))
@@ -130,7 +130,7 @@ impl Attempts<'_> {
                     let is_alone = pair.is_first_dropped();
                     match second {
                         None => copy_plan.unsent(),
-                        Some(Second { part, kind, sent: Ok(reply), .. })
+                        Some(Second { home, kind, sent: Ok(reply), .. })
                             if is_alone || is_answer(&reply) =>
                         {
                             is_decided.set(true);
@@ -138,7 +138,7 @@ impl Attempts<'_> {
                                 discard_sent(rejected);
                             }
                             copy_plan.end(WatchEnd::Superseded);
-                            self.served.set(part);
+                            self.served.set(home);
                             return Ok(self.second_won(reply, kind));
                         }
                         Some(Second { replica, sent: Err(error), .. }) if is_alone => {
@@ -161,7 +161,7 @@ impl Attempts<'_> {
             }
             if let Some(sent) = pair.first.take() {
                 is_decided.set(sent.is_ok());
-                let first = (sent, part, is_copied.get());
+                let first = (sent, home, is_copied.get());
                 return self.settle(pair, first, kept, copy_plan);
             }
         }
@@ -171,7 +171,7 @@ impl Attempts<'_> {
     fn settle(
         &self,
         pair: HedgedPair,
-        (first, part, is_copied): (AttemptResult, Option<ReplicaId>, bool),
+        (first, home, is_copied): (AttemptResult, Option<ReplicaId>, bool),
         second: Option<Second>,
         copy_plan: CopyPlan<'_>,
     ) -> Result<AttemptResponse, FailedAttempts> {
@@ -185,7 +185,7 @@ impl Attempts<'_> {
                     second.discard();
                 }
                 let reply = first.map_err(|error| pair.with(error))?;
-                let mut reply = self.first_won(reply, part, copy_plan);
+                let mut reply = self.first_won(reply, home, copy_plan);
                 if is_copied {
                     mark(&mut reply, "1");
                 }
@@ -196,7 +196,7 @@ impl Attempts<'_> {
 
     /// Returns the response of a second copy because no attempt has a better one.
     pub(super) fn stand_in(&self, second: Second) -> AttemptResponse {
-        self.served.set(second.part);
+        self.served.set(second.home);
         match second.sent {
             Ok(reply) => self.second_won(reply, second.kind),
             Err(AttemptError::Rejected(rejected)) => {
@@ -219,7 +219,7 @@ impl Attempts<'_> {
     ) -> Option<Second> {
         let kind = AttemptKind::from(next.kind());
         let mut next = next.attempt(self.service, avoid, self.picked_for()).await?;
-        let (replica, part) = (Rc::clone(next.replica()), next.part());
+        let (replica, home) = (Rc::clone(next.replica()), next.home());
         is_copied.set(true);
         next.begin_copy(kind, due_after, self.record);
         next.join_pair(is_decided);
@@ -227,7 +227,7 @@ impl Attempts<'_> {
         let sent = next.send(request, timeouts, self.rules(1), self.record);
         Some(Second {
             replica,
-            part,
+            home,
             kind,
             sent: sent.await,
         })
@@ -236,10 +236,10 @@ impl Attempts<'_> {
     fn first_won(
         &self,
         mut reply: AttemptResponse,
-        part: Option<ReplicaId>,
+        home: Option<ReplicaId>,
         copy_plan: CopyPlan<'_>,
     ) -> AttemptResponse {
-        self.served.set(part);
+        self.served.set(home);
         // An error may arrive sooner than an answer would, so its latency is not learned.
         let is_answer = is_answer(&reply);
         self.pass_on(&mut reply, AttemptKind::First);
