@@ -261,30 +261,31 @@ func (p *partitions) settle(now policy.Instant, number uint16, order *order) {
 // view returns the busiest partitions, and how many are replicated.
 func (p *partitions) view(now policy.Instant, order *order) policy.KeyView {
 	var view policy.KeyView
+	current := slices.Clone(p.list)
 	var busiest []uint16
-	for number := range p.list {
-		of := &p.list[number]
+	for number := range current {
+		of := &current[number]
+		of.update(now)
 		if of.homes > 1 {
 			view.Replicated++
 		}
-		if of.recent > 0 {
+		if of.busy.inFlight > 0 || of.recent > 0 {
 			busiest = append(busiest, uint16(number))
 		}
 	}
 	slices.SortStableFunc(busiest, func(a, b uint16) int {
-		return cmp.Compare(p.list[b].busy.mean, p.list[a].busy.mean)
+		return cmp.Compare(current[b].busy.mean, current[a].busy.mean)
 	})
 	for _, number := range busiest[:min(len(busiest), policy.MaxPartitionViews)] {
-		current := p.list[number]
-		current.update(now)
+		of := &current[number]
 		shown := policy.PartitionView{
 			Partition:       number,
-			Homes:           int(current.homes),
-			InFlight:        current.busy.inFlight,
-			InFlightMillis:  ints.MulDiv(current.busy.mean, 1_000, fine),
-			QueryRateMillis: ints.MulDiv(current.recent, 1_000, fine),
+			Homes:           int(of.homes),
+			InFlight:        of.busy.inFlight,
+			InFlightMillis:  ints.MulDiv(of.busy.mean, 1_000, fine),
+			QueryRateMillis: ints.MulDiv(of.recent, 1_000, fine),
 		}
-		if current.version == policy.Some(order.version) {
+		if of.version == policy.Some(order.version) {
 			for _, server := range p.serversOf(number) {
 				if parts := order.partsOf(server); len(parts) > 0 {
 					shown.Servers = append(shown.Servers, parts[0].replica)

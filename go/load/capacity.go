@@ -281,8 +281,10 @@ func (e *CapacityEstimator) most() (uint64, bool) {
 }
 
 // grow raises a capacity that nothing shows to be reached, after a span with this many in flight,
-// of which carried surely had no wait.
+// of which carried surely had no wait. Growth is in proportion, so that it begins at the least
+// capacity.
 func grow(capacity, inFlight, carried, spanNS uint64) uint64 {
+	capacity = max(capacity, capacityMin)
 	within := func(mostNS uint64) uint64 { return ints.MulDiv(capacity, min(spanNS, nsPerSecond), mostNS) }
 	grown := capacity
 	if inFlight >= ints.MulDiv(capacity, inUsePercent, 100) {

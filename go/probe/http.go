@@ -36,8 +36,8 @@ const (
 // change once it is used.
 type HTTPClient struct {
 	// Client sends probes. Default nil: one that has up to 64 connections to each replica, keeps
-	// four, uses no proxy and follows no redirect. One of yours should limit both the connections and the time
-	// that connecting takes, because connecting goes on after its probe.
+	// four, uses no proxy and follows no redirect. One of yours should limit both the connections and
+	// the time that connecting takes, because connecting goes on after its probe.
 	Client *http.Client
 	// Key signs probes, and reports must be signed with it. Default nil: nothing is signed.
 	Key *Key

@@ -275,13 +275,16 @@ impl Partitions {
 
     /// The busiest partitions, and how many are replicated.
     pub(super) fn view(&self, now: Instant, order: &Order) -> KeyView {
-        let mut busiest: Vec<_> = (0_u16..).zip(&self.list).collect();
-        busiest.retain(|(_, of)| of.recent > 0);
+        let current = self.list.iter().map(|&of| {
+            let mut current = of;
+            current.update(now);
+            current
+        });
+        let mut busiest: Vec<_> = (0_u16..).zip(current).collect();
+        busiest.retain(|(_, of)| of.busy.in_flight > 0 || of.recent > 0);
         busiest.sort_by_key(|(_, of)| Reverse(of.busy.mean));
         let busiest = busiest.iter().take(KeyView::PARTITIONS_MAX);
-        let view = |&(partition, of): &(u16, &Partition)| {
-            let mut current = *of;
-            current.update(now);
+        let view = |&(partition, of): &(u16, Partition)| {
             let begin = usize::from(partition) * self.width;
             let servers = self.servers.iter().skip(begin).take(self.width);
             let is_current = of.version == Some(order.version());
@@ -289,8 +292,8 @@ impl Partitions {
                 partition,
                 homes: of.homes,
                 in_flight: of.busy.in_flight,
-                in_flight_millis: mul_div(current.busy.mean, 1_000, FINE),
-                query_rate_millis: mul_div(current.recent, 1_000, FINE),
+                in_flight_millis: mul_div(of.busy.mean, 1_000, FINE),
+                query_rate_millis: mul_div(of.recent, 1_000, FINE),
                 servers: (servers.filter(|_| is_current))
                     .filter_map(|&server| Some(order.parts(server).first()?.replica))
                     .collect(),

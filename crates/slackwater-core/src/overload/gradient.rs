@@ -133,6 +133,8 @@ pub(super) struct Gradient {
     samples: Vec<u64>,
     /// All samples of the window, including those that are not kept.
     seen: u32,
+    /// A sample of the window is of a success.
+    succeeded: bool,
     /// The most queries in flight at a time in the window.
     rif_max: u32,
 }
@@ -147,6 +149,7 @@ impl Gradient {
             window_began: None,
             samples: Vec::with_capacity(SAMPLES_MAX as usize),
             seen: 0,
+            succeeded: false,
             rif_max: 0,
             config,
         }
@@ -208,6 +211,7 @@ impl Gradient {
             None => self.samples.push(latency_ns),
         }
         self.seen = self.seen.saturating_add(1);
+        self.succeeded |= end == End::Success;
         let enough = self.limit().min(SAMPLES_MAX);
         if self.seen >= self.config.samples_min.max(enough)
             && now.ns_since(began) >= span_ns(self.config.window)
@@ -243,6 +247,7 @@ impl Gradient {
         self.window_began = None;
         self.samples.clear();
         self.seen = 0;
+        self.succeeded = false;
         self.rif_max = 0;
     }
 
@@ -260,7 +265,7 @@ impl Gradient {
         let followed = lowered + (self.limit * UNIT).isqrt();
         // Latencies at a fraction of the limit show nothing about a higher limit.
         let is_used = u64::from(self.rif_max) * UNIT >= self.limit / 2;
-        if followed < self.limit || is_used {
+        if followed < self.limit || is_used && self.succeeded {
             let (least, most) = (self.config.limit_min, self.config.limit_max);
             self.limit = followed.clamp(u64::from(least) * UNIT, u64::from(most) * UNIT);
         }

@@ -233,6 +233,10 @@ fn slow_failures_lower_the_limit_and_failures_never_raise_it() {
         assert_eq!(limit.least_latency(), Some(ms(10)));
         windows(&mut limit, &mut now, 1, ms(100), end);
         assert!(limit.limit() < before, "slow: it would have taken as long");
+        windows(&mut limit, &mut now, 2, ms(10), End::Success);
+        let before = limit.limit();
+        windows(&mut limit, &mut now, 5, ms(16), end);
+        assert!(limit.limit() <= before, "not slow enough to lower it");
     }
 }
 

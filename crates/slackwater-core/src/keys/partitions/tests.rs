@@ -78,3 +78,25 @@ fn mean_in_flight_of_short_queries_is_their_share_of_the_time() {
     let thousandths = busy.mean * 1_000 / FINE;
     assert!((96..=101).contains(&thousandths), "{thousandths}");
 }
+
+#[test]
+fn busiest_partitions_are_those_of_now() {
+    let settings = KeySettings {
+        partitions: 64,
+        ..KeySettings::default()
+    };
+    let (mut partitions, order) = (Partitions::new(&settings), Order::default());
+    let at = |ms| Instant::EPOCH + Duration::from_millis(ms);
+    let count = u16::try_from(KeyView::PARTITIONS_MAX).expect("few");
+    for partition in 0..count {
+        (0..5).for_each(|_| partitions.sent(at(0), Some(partition), &order));
+        (0..5).for_each(|_| partitions.done(at(2_000), Some(partition), &order));
+    }
+    let hour = 3_600_000;
+    for ms in 0..1_000 {
+        partitions.sent(at(hour + ms), Some(count), &order);
+        partitions.done(at(hour + ms + 1), Some(count), &order);
+    }
+    let view = partitions.view(at(hour + 1_000), &order);
+    assert_eq!(view.partitions.first().map(|it| it.partition), Some(count));
+}

@@ -63,6 +63,11 @@ pub struct PolicySettings {
 }
 
 impl PolicySettings {
+    /// The most probes that a policy has in flight, without those of rounds.
+    pub fn probes_outstanding_max(&self) -> u16 {
+        self.prequal.probes_outstanding_max
+    }
+
     /// Visits every section, in the order in which they are shown.
     pub fn visit(&mut self, visitor: &mut impl SectionVisitor) {
         visitor.visit(&mut self.prequal);

@@ -347,6 +347,23 @@ mod tests {
         assert!(!of(false));
     }
 
+    /// They take 2,000 times as long, and the capacity is none of what it was.
+    #[test]
+    fn capacity_returns_after_all_queries_have_stalled() {
+        let mut inflation = after(1_000, 0);
+        let read = |inflation: &mut Inflation, latency_ns| {
+            inflation.read(50 * MS, 50 * MS, true, |inflation| {
+                (0..100).for_each(|_| inflation.learn(3, latency_ns));
+            });
+        };
+        read(&mut inflation, 8_000 * MS);
+        assert_eq!(inflation.capacity(), Some(0));
+        for _ in 0..200 {
+            read(&mut inflation, 4 * MS);
+        }
+        assert!(inflation.capacity() >= Some(3 * ONE_RIF));
+    }
+
     #[test]
     fn queries_that_met_at_most_half_of_the_usual_rif_met_few_others() {
         let is_few = |inflation: &Inflation, others| {

@@ -315,8 +315,10 @@ impl CapacityEstimator {
 }
 
 /// Raises a capacity that nothing shows to be reached, after `span_ns` with this many `in_flight`,
-/// of which `carried` surely had no wait.
+/// of which `carried` surely had no wait. Growth is in proportion, so that it begins at the least
+/// capacity.
 fn grow(capacity: Fine, in_flight: Fine, carried: Fine, span_ns: u64) -> Fine {
+    let capacity = capacity.max(CAPACITY_MIN);
     let within = |most: u64| mul_div(capacity, span_ns.min(NS_PER_SECOND), most);
     let grown = if in_flight < mul_div(capacity, IN_USE_PERCENT, 100) {
         capacity

@@ -28,8 +28,7 @@ pub(crate) fn new(
         .map(|key| ProbeKey::from_bytes(key.as_bytes()))
         .transpose()
         .map_err(|error| Fault::usage(format!("the key for probes cannot be used: {error}")))?;
-    // What a policy may have in flight, beside the rounds that requests wait for.
-    let in_flight_max = u32::from(config.policy_settings.prequal.probes_outstanding_max);
+    let in_flight_max = u32::from(config.policy_settings.probes_outstanding_max());
     match settings.transport {
         ProbeTransport::None => Ok(Box::new(NoProber)),
         ProbeTransport::Http => {

@@ -129,7 +129,8 @@ impl FanOut {
 
     /// As [`FanOut::call`]. If a shard is a [`Balance`](super::Balance), each copy goes to a
     /// different replica: [`Copies`] are put into the extensions of all copies. A hedge that fails
-    /// because no replica is left costs no budget, unless the first copy still waits for its probes.
+    /// because no replica is left costs no budget, unless the first copy is still waiting for its
+    /// probes.
     pub async fn call_http<S, B>(
         &self,
         shards: &[S],
