@@ -13,6 +13,7 @@ use slackwater_config::HedgingSettings;
 use slackwater_core::tail::{Hedger, Watch, WatchEnd};
 use slackwater_http::{Fields, Request};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -23,7 +24,8 @@ const METHOD_BYTES_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Hedging {
     settings: HedgingSettings,
-    hedger: RefCell<Hedger>,
+    /// Requests in flight end in the hedger that they began in.
+    hedger: RefCell<Rc<RefCell<Hedger>>>,
     classes: RefCell<Classes>,
     /// Zero of the hedger's clock.
     began: Instant,
@@ -35,7 +37,7 @@ impl Hedging {
     pub(crate) fn new(settings: &HedgingSettings, counts: &Arc<ServiceCounts>) -> Option<Self> {
         let classes_max = settings.classes_max as usize;
         settings.enabled.then(|| Self {
-            hedger: RefCell::new(Hedger::new(settings.rules.clone(), classes_max)),
+            hedger: RefCell::new(new_hedger(settings)),
             classes: RefCell::new(Classes::new(classes_max)),
             began: Instant::now(),
             counts: Arc::clone(counts),
@@ -46,9 +48,10 @@ impl Hedging {
     /// Starts watching a request of that route, whose first copy is sent.
     pub(crate) fn begin(&self, route: usize, request: &Request<RequestBody>) -> HedgeWatch<'_> {
         let class = self.classes.borrow_mut().of(route, request);
+        let hedger = Rc::clone(&self.hedger.borrow());
         let (watch, new_method) = match class {
             Class::Number(class) => {
-                let watch = self.hedger.borrow_mut().begin(self.now(), class);
+                let watch = hedger.borrow_mut().begin(self.now(), class);
                 self.publish_saved();
                 (Some(watch), None)
             }
@@ -59,6 +62,7 @@ impl Hedging {
         }
         HedgeWatch {
             hedging: self,
+            hedger,
             watch,
             new_method,
         }
@@ -68,8 +72,7 @@ impl Hedging {
     pub(super) fn begin_anew(&self) {
         let classes_max = self.settings.classes_max as usize;
         self.classes.replace(Classes::new(classes_max));
-        let hedger = Hedger::new(self.settings.rules.clone(), classes_max);
-        self.hedger.replace(hedger);
+        self.hedger.replace(new_hedger(&self.settings));
         self.publish_saved();
     }
 
@@ -79,7 +82,7 @@ impl Hedging {
     }
 
     fn publish_saved(&self) {
-        let saved = self.hedger.borrow().saved_millionths();
+        let saved = self.hedger.borrow().borrow().saved_millionths();
         self.counts.hedges_saved.set(saved);
     }
 
@@ -88,10 +91,16 @@ impl Hedging {
     }
 }
 
+fn new_hedger(settings: &HedgingSettings) -> Rc<RefCell<Hedger>> {
+    let hedger = Hedger::new(settings.rules.clone(), settings.classes_max as usize);
+    Rc::new(RefCell::new(hedger))
+}
+
 /// Watches the first copy of a request in flight. If it is dropped, the request was given up.
 #[derive(Debug)]
 pub(crate) struct HedgeWatch<'h> {
     hedging: &'h Hedging,
+    hedger: Rc<RefCell<Hedger>>,
     /// `None` if it has no class yet.
     watch: Option<Watch>,
     /// The gRPC method that becomes a class once it is answered.
@@ -115,7 +124,7 @@ impl<'h> HedgeWatch<'h> {
         let Some(watch) = &mut self.watch else {
             return false;
         };
-        let mut hedger = self.hedging.hedger.borrow_mut();
+        let mut hedger = self.hedger.borrow_mut();
         let before = hedger.counters();
         let is_to_be = hedger.handle_due(self.hedging.now(), watch);
         let after = hedger.counters();
@@ -134,7 +143,7 @@ impl<'h> HedgeWatch<'h> {
     /// Refunds a second copy for which there was no replica.
     pub(crate) fn unsent(&mut self) {
         if let Some(watch) = &mut self.watch {
-            self.hedging.hedger.borrow_mut().handle_unsent(watch);
+            self.hedger.borrow_mut().handle_unsent(watch);
             self.hedging.publish_saved();
         }
     }
@@ -157,7 +166,7 @@ impl<'h> HedgeWatch<'h> {
     fn finish(&mut self, end: WatchEnd) {
         if let Some(watch) = self.watch.take() {
             let now = self.hedging.now();
-            self.hedging.hedger.borrow_mut().end(now, watch, end);
+            self.hedger.borrow_mut().end(now, watch, end);
         }
     }
 }
@@ -235,6 +244,8 @@ enum Class {
 mod tests {
     use super::*;
     use http::{HeaderValue, header};
+    use slackwater_core::policy::Settings;
+    use slackwater_core::tail::HedgeSettings;
 
     fn request(path: &str, is_grpc: bool) -> Request<()> {
         let mut request = Request::new(());
@@ -314,6 +325,27 @@ mod tests {
         // Two calls of a method may be answered before it is known.
         classes.add_method("/shop.Cart/Get".into());
         assert_eq!(answered(&mut classes, "/shop.Cart/Put"), Class::Number(1));
+    }
+
+    /// Class 0 is another route after a change of the routes.
+    #[test]
+    fn requests_of_before_a_change_of_routes_end_as_they_began() {
+        let mut rules = HedgeSettings::default();
+        rules.samples_min = 1;
+        let settings = HedgingSettings {
+            enabled: true,
+            rules: rules.validate().expect("in range"),
+            ..HedgingSettings::default()
+        };
+        let hedging = Hedging::new(&settings, &Arc::default()).expect("enabled");
+        let begin = || hedging.begin(0, &Request::new(RequestBody::default()));
+        let is_known = || begin().due_at().is_some();
+        begin().answered(&Fields::new());
+        assert!(is_known());
+        let slow = begin();
+        hedging.begin_anew();
+        slow.answered(&Fields::new());
+        assert!(!is_known(), "the new class has no answer yet");
     }
 
     #[test]
