@@ -84,6 +84,11 @@ impl Policy for Spy {
         self.policy.wants_trial()
     }
 
+    fn spares_some(&mut self, now: Instant) -> bool {
+        self.note("spares_some");
+        self.policy.spares_some(now)
+    }
+
     fn fleet(&self) -> &Fleet {
         self.note("fleet");
         self.policy.fleet()
@@ -168,6 +173,18 @@ fn every_event_passes_through_every_wrapper() {
             assert!(calls.contains(&format!("{event:?}")), "{name}: {event:?}");
             last = Some(event);
         }
+    }
+}
+
+/// Health itself knows whether it spares some.
+#[test]
+fn whether_some_are_spared_passes_through_keys_and_the_recorder() {
+    for (name, wrap) in WRAPPERS.into_iter().filter(|(name, _)| *name != "health") {
+        let inner = Box::new(Prequal::new(PrequalConfig::default()));
+        let (mut policy, calls) = watched(inner, wrap);
+        policy.spares_some(Instant::from_nanos(9));
+        let calls = calls.lock().expect("no panic");
+        assert!(calls.iter().any(|call| call == "spares_some"), "{name}");
     }
 }
 

@@ -127,9 +127,7 @@ pub trait Policy: Debug + Send {
     /// Settles the standing of all replicas if that is due. Returns whether some may get less than
     /// their share of queries, so that a query may be kept from a replica that may be chosen. Only
     /// health does that.
-    fn spares_some(&mut self, _now: Instant) -> bool {
-        false
-    }
+    fn spares_some(&mut self, now: Instant) -> bool;
 
     /// The known replicas, and which of them are available.
     fn fleet(&self) -> &Fleet;

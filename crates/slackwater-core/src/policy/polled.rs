@@ -181,6 +181,10 @@ impl<C: ChoosePolled> Policy for Polled<C> {
         false
     }
 
+    fn spares_some(&mut self, _now: Instant) -> bool {
+        false
+    }
+
     fn fleet(&self) -> &Fleet {
         &self.choosing.fleet
     }

@@ -293,6 +293,10 @@ impl<C: Choose> Policy for Unprobed<C> {
         false
     }
 
+    fn spares_some(&mut self, _now: Instant) -> bool {
+        false
+    }
+
     fn fleet(&self) -> &Fleet {
         &self.fleet
     }

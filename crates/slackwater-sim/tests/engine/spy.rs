@@ -125,6 +125,10 @@ impl Policy for Spy {
         self.policy.wants_trial()
     }
 
+    fn spares_some(&mut self, now: Instant) -> bool {
+        self.policy.spares_some(now)
+    }
+
     fn fleet(&self) -> &Fleet {
         self.policy.fleet()
     }

@@ -151,6 +151,10 @@ impl Policy for Recording {
         self.inner.wants_trial()
     }
 
+    fn spares_some(&mut self, now: Instant) -> bool {
+        self.inner.spares_some(now)
+    }
+
     fn fleet(&self) -> &Fleet {
         self.inner.fleet()
     }

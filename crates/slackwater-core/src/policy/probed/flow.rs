@@ -241,6 +241,10 @@ impl<K: Keep> Policy for Probed<K> {
         false
     }
 
+    fn spares_some(&mut self, _now: Instant) -> bool {
+        false
+    }
+
     fn fleet(&self) -> &Fleet {
         &self.client.fleet
     }

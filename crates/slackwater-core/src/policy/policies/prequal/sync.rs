@@ -402,6 +402,10 @@ impl Policy for PrequalSync {
         false
     }
 
+    fn spares_some(&mut self, _now: Instant) -> bool {
+        false
+    }
+
     fn fleet(&self) -> &Fleet {
         &self.fleet
     }
