@@ -30,6 +30,10 @@ pub struct History {
     pub probes: u64,
     /// Probes that were not answered in time, or failed.
     pub probes_lost: u64,
+    /// Whether any report had the replica's capacity.
+    pub reports_capacity: bool,
+    /// Whether any response carried a report.
+    pub carries_reports: bool,
     /// Attempts for which no replica was available.
     pub turned_away: u64,
     /// Replicas that joined after the first query, or left.
@@ -60,6 +64,8 @@ pub struct Passed {
     pub reason: PickReason,
     /// Whether it is a copy that was sent as a trial of its replica. No client waits for it.
     pub is_shadow: bool,
+    /// Whether it had a key.
+    pub has_key: bool,
     /// The replica's number.
     pub replica: u32,
     /// The number of the replica that it was pinned to.
@@ -107,6 +113,17 @@ impl History {
             latencies.record(latency);
         }
         latencies
+    }
+
+    /// Returns the history of a recording that ended at this time. Counts of probes and of changes
+    /// stay those of the whole.
+    pub(super) fn until(&self, ends: Time) -> Self {
+        let mut kept = self.clone();
+        kept.queries.retain(|query| query.sent_at < ends);
+        for query in &mut kept.queries {
+            query.end = query.end.filter(|(ended_at, _)| *ended_at <= ends);
+        }
+        kept
     }
 
     /// Returns the time of the last event of a query.
@@ -263,7 +280,8 @@ impl Reader {
                 };
                 self.note(history, replica, news);
             }
-            Event::Report(probe, _) => {
+            Event::Report(probe, report) => {
+                history.reports_capacity |= report.capacity_millirif.is_some();
                 if let Some(sent_at) = self.take_probe(probe) {
                     let took = Duration::from_nanos(at.saturating_sub(sent_at));
                     history.round_trips.record(took);
@@ -276,11 +294,14 @@ impl Reader {
             Event::ProbeUnsent(probe) => {
                 self.take_probe(probe);
             }
+            Event::CarriedReport(_, report) => {
+                history.carries_reports = true;
+                history.reports_capacity |= report.capacity_millirif.is_some();
+            }
             Event::SiblingReport(..)
             | Event::Identified(..)
             | Event::Far(..)
             | Event::SiblingQueries(..)
-            | Event::CarriedReport(..)
             | Event::Timeout => (),
         }
     }
@@ -323,6 +344,7 @@ impl Reader {
             attempt: asked.attempt,
             reason,
             is_shadow,
+            has_key: asked.key.is_some(),
             replica: number,
             pinned,
             arrived_at: self.since.saturating_add(arrived_at),

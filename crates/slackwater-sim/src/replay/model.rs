@@ -31,6 +31,8 @@ pub struct Model {
     pub recorded_by_block: Vec<Latencies>,
     /// Number of queries that arrive, without further attempts and copies.
     pub queries: usize,
+    /// The recorded share of failures of these queries.
+    pub recorded_error_share: f64,
     /// Mean cost of a query on a replica that serves nothing else.
     pub mean_cost: Duration,
     /// Mean cores of the replicas over time, in the order of their numbers.
@@ -58,20 +60,27 @@ impl Model {
     /// Makes a model of the past; `None` if there are fewer than a hundred answered queries, or if
     /// `stop` was set. If a past is too long for its number of replicas, its beginning is used.
     pub fn of(history: &History, stop: &AtomicBool) -> Option<Self> {
-        let arrivals = history.queries.iter().filter(|query| query.is_settled());
-        let begins = arrivals.clone().map(|it| it.arrived_at).min()?;
-        // Includes the last arrival.
-        let last = arrivals
-            .clone()
-            .map(|it| it.arrived_at)
-            .max()?
-            .saturating_add(1);
-        // Cuts off a past that would have more pieces than a model may have.
         let longest = PIECES_MAX / history.replicas.len().max(1) as Time * PIECE_NS;
+        Self::of_first(history, longest, stop)
+    }
+
+    /// Makes a model of the first `longest` nanoseconds, as if the recording had ended there.
+    fn of_first(history: &History, longest: Time, stop: &AtomicBool) -> Option<Self> {
+        let (begins, ends) = settled_span(history)?;
         let bound = begins.saturating_add(longest);
-        let ends = last.min(bound);
-        let arrivals = arrivals.filter(|it| it.arrived_at < ends);
-        let pasts = levels::pasts(history, begins, history.ended_at().clamp(ends, bound));
+        if history.ended_at() <= bound {
+            return Self::of_whole(history, None, stop);
+        }
+        let cut_ns = (ends > bound).then_some(longest);
+        Self::of_whole(&history.until(bound), cut_ns, stop)
+    }
+
+    /// Makes a model of this history, which is the first `cut_ns` of a longer one if that is
+    /// present.
+    fn of_whole(history: &History, cut_ns: Option<Time>, stop: &AtomicBool) -> Option<Self> {
+        let (begins, ends) = settled_span(history)?;
+        let arrivals = history.queries.iter().filter(|query| query.is_settled());
+        let pasts = levels::pasts(history, begins, history.ended_at().max(ends));
         let capacities = capacity::find(&pasts, stop)?;
         let works = works(history, &pasts, &capacities, begins);
         let network = network(history);
@@ -96,6 +105,7 @@ impl Model {
         // The recorded latencies of the same queries, to compare the model with.
         let mut recorded_by_block = Vec::new();
         let mut recorded = Latencies::default();
+        let failed = arrivals.clone().filter(|query| query.failed()).count();
         let answered = arrivals.filter(|query| is_finished(query));
         for query in answered {
             if let Some(latency) = query.latency() {
@@ -110,9 +120,10 @@ impl Model {
             recorded,
             recorded_by_block,
             queries: count,
+            recorded_error_share: failed as f64 / count as f64,
             mean_cost: Duration::from_secs_f64(mean_ns / 1e9),
             cores: capacities.cores.iter().map(|cores| mean(cores)).collect(),
-            assumptions: assumptions(history, network, (ends < last).then(|| ends - begins)),
+            assumptions: assumptions(history, network, cut_ns),
             scenario: Arc::new(scenario(
                 history,
                 begins,
@@ -125,6 +136,14 @@ impl Model {
             )),
         })
     }
+}
+
+/// Returns when the first settled query arrives, and the time after the last one's arrival; `None`
+/// if there is none.
+fn settled_span(history: &History) -> Option<(Time, Time)> {
+    let settled = history.queries.iter().filter(|query| query.is_settled());
+    let arrivals = settled.map(|query| query.arrived_at);
+    Some((arrivals.clone().min()?, arrivals.max()?.saturating_add(1)))
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -298,7 +317,9 @@ fn scenario(
         cost: Cost::Fixed(Duration::from_secs_f64(capacities.mean_cost_ns / 1e9)),
         fleet: vec![Group {
             // Probes were sent, and none was answered: the replicas answer no probes.
-            answers_probes: history.probes == 0 || history.probes_lost < history.probes,
+            answers_probes: history.probes == 0 || history.probes_answered > 0,
+            learns_capacity: history.reports_capacity,
+            carries_reports: history.carries_reports,
             ..Group::healthy(history.replicas.len(), service)
         }],
         antagonists: None,
@@ -448,6 +469,13 @@ fn assumptions(history: &History, network: Duration, cut_ns: Option<Time>) -> Ve
         pinned > 0,
         format!("{pinned} queries belong to a replica, and go there as they did"),
     );
+    let keyed = history.queries.iter().filter(|it| it.has_key).count();
+    note(
+        keyed > 0,
+        format!(
+            "{keyed} queries had a key: none has one here, so that no policy keeps a key at the same replicas"
+        ),
+    );
     let failed = history.queries.iter().filter(|it| it.failed()).count();
     note(
         failed > 0,
@@ -458,7 +486,7 @@ fn assumptions(history: &History, network: Duration, cut_ns: Option<Time>) -> Ve
     note(
         history.changes + history.withdrawals > 0,
         format!(
-            "all clients together received {} changes of the fleet, and {} times a part of it was taken out by checks or by hand: \
+            "in the whole recording, all clients together received {} changes of the fleet, and {} times a part of it was taken out by checks or by hand: \
              they receive these at the same times here, wherever queries are sent",
             history.changes, history.withdrawals
         ),

@@ -1,6 +1,7 @@
 //! Streams made by the tests, and the histories read from them.
 
 use super::*;
+use slackwater_core::keys::KeyHash;
 use slackwater_core::policy::{Event, Query};
 use slackwater_core::{LoadReport, LoadScale, ReplicaIds, Rif};
 use slackwater_recording::Asked;
@@ -111,6 +112,37 @@ fn streams_are_merged_by_clock_and_replica_name() {
         history.changes, 0,
         "each fleet was there from the beginning"
     );
+}
+
+#[test]
+fn keys_capacities_and_carried_reports_are_noted() {
+    let mut ids = ReplicaIds::new();
+    let a = ids.allocate().expect("room");
+    let plain = LoadReport::new(Rif::ZERO, None);
+    let mut capable = plain.clone();
+    capable.capacity_millirif = Some(2_000);
+    let probe = ProbeId::from_bits(3);
+    let found = |event| {
+        let with_key = Asked::new(Query::first().with_key(KeyHash::from_bits(7)));
+        let keyed = Entry::Query {
+            asked: with_key,
+            answer: pick(a),
+        };
+        let events = vec![
+            (0, Entry::Event(Event::Added(a))),
+            (1, keyed),
+            (2, query(pick(a))),
+            (3, Entry::Event(event)),
+        ];
+        let history = two_streams(events, Vec::new());
+        let keys: Vec<_> = history.queries.iter().map(|it| it.has_key).collect();
+        assert_eq!(keys, [true, false]);
+        (history.reports_capacity, history.carries_reports)
+    };
+    assert_eq!(found(Event::Report(probe, &plain)), (false, false));
+    assert_eq!(found(Event::Report(probe, &capable)), (true, false));
+    assert_eq!(found(Event::CarriedReport(a, &plain)), (false, true));
+    assert_eq!(found(Event::CarriedReport(a, &capable)), (true, true));
 }
 
 #[test]

@@ -62,6 +62,7 @@ fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f6
             attempt: Attempt::First,
             reason: PickReason::Turn,
             is_shadow: false,
+            has_key: false,
             replica: 0,
             pinned: None,
             arrived_at: ns(*arrived),
@@ -294,6 +295,77 @@ fn too_long_recording_is_truncated() {
     assert!(Model::of(&history, &stop).is_none(), "it was to stop");
     let bound = PIECES_MAX / history.replicas.len() as Time * PIECE_NS;
     assert_eq!(bound, 20 * SECOND);
+}
+
+#[test]
+fn truncated_recording_is_modelled_from_its_kept_part_alone() {
+    let stop = AtomicBool::new(false);
+    let (mut long, _) = past(50.0, 40, [2.0, 2.0], 11);
+    let kept = long.until(20 * SECOND);
+    // Only what is cut off differs from the kept part.
+    for query in long.queries.iter_mut().skip(kept.queries.len()) {
+        query.attempt = Attempt::Retry;
+        query.end = query.end.map(|(at, _)| (at, Outcome::Failed));
+    }
+    let last = long.queries.last_mut().expect("it has some");
+    last.attempt = Attempt::First;
+    let begins = long.queries[0].arrived_at;
+    let cut = Model::of_first(&long, 20 * SECOND - begins, &stop).expect("enough queries");
+    let alone = model(&kept).expect("enough queries");
+    let quantiles = |model: &Model| {
+        let replay = model.scenario.replay.as_ref().expect("it has one");
+        let mut costs: Vec<_> = replay.queries.iter().map(|it| it.cost_ns).collect();
+        costs.sort_by(f64::total_cmp);
+        [0.0, 0.1, 0.5, 0.9].map(|share| at_share(&costs, share).to_bits())
+    };
+    assert_eq!(quantiles(&cut), quantiles(&alone));
+    assert_eq!(cut.mean_cost, alone.mean_cost);
+    assert_eq!(cut.recorded.count(), alone.recorded.count());
+    assert!(
+        cut.recorded_error_share < 1e-9,
+        "{}",
+        cut.recorded_error_share
+    );
+    let told = cut.assumptions.join("\n");
+    assert!(told.contains("only the first 19 s"), "{told}");
+    for counted in ["retries", "tries failed"] {
+        assert!(!told.contains(counted), "{counted}: {told}");
+    }
+}
+
+#[test]
+fn reports_and_answers_to_probes_are_as_recorded() {
+    let (mut history, _) = past(50.0, 10, [2.0, 2.0], 12);
+    let group = |history: &History| {
+        let model = model(history).expect("enough queries for a model");
+        model.scenario.fleet[0].clone()
+    };
+    let plain = group(&history);
+    assert!(plain.answers_probes, "no probe was sent");
+    assert!(!plain.learns_capacity && !plain.carries_reports);
+    // One probe is neither answered nor lost: it was in flight at the end.
+    (history.probes, history.probes_lost) = (9, 8);
+    assert!(!group(&history).answers_probes);
+    history.probes_answered = 1;
+    (history.reports_capacity, history.carries_reports) = (true, true);
+    let reporting = group(&history);
+    assert!(reporting.answers_probes && reporting.learns_capacity && reporting.carries_reports);
+}
+
+#[test]
+fn queries_with_keys_are_noted() {
+    let (mut history, _) = past(50.0, 10, [2.0, 2.0], 13);
+    let told = |history: &History| {
+        let model = model(history).expect("enough queries for a model");
+        model.assumptions.join("\n")
+    };
+    assert!(!told(&history).contains("had a key"));
+    history.queries[3].has_key = true;
+    assert!(
+        told(&history).contains("1 queries had a key"),
+        "{}",
+        told(&history)
+    );
 }
 
 #[test]

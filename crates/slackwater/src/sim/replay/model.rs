@@ -89,7 +89,7 @@ pub(super) fn play(
         recorded_policy: service.policy.entry.name,
         policy: name.to_owned(),
         rows,
-        errors: [recorded_errors(service), errors(same), errors(changed)],
+        errors: [model.recorded_error_share, errors(same), errors(changed)],
         shares: shares(same, changed),
         replicas: service.history.replicas.clone(),
         seeds: seed_list.len(),
@@ -119,12 +119,6 @@ pub(super) fn is_own(service: &Service, name: &str) -> bool {
     POLICIES
         .iter()
         .any(|entry| entry.name == name && entry == own)
-}
-
-fn recorded_errors(service: &Service) -> f64 {
-    let settled = service.history.queries.iter().filter(|it| it.is_settled());
-    let failed = settled.clone().filter(|query| query.failed()).count();
-    failed as f64 / settled.count().max(1) as f64
 }
 
 fn errors(runs: &[Measured]) -> f64 {
