@@ -1,6 +1,7 @@
 //! `sim replay`: a demo of a second, recorded and played again.
 
 use crate::rig::{Scratch, sim, stderr, stdout};
+use slackwater_sim::policy::Clairvoyant;
 use std::fs;
 use std::process::{Command, Stdio};
 
@@ -210,6 +211,10 @@ fn invalid_recordings_are_reported() {
         "{service}"
     );
     assert!(told(&[&file, "--policy", "peek_ewma"], 2).contains("did you mean peak_ewma?"));
+    for clairvoyant in Clairvoyant::ALL {
+        let told = told(&[&file, "--policy", clairvoyant.name()], 2);
+        assert!(told.contains("sees the replicas themselves"), "{told}");
+    }
     let torn = told(&[&torn], 0);
     assert!(
         torn.contains("it is torn: after byte ") && torn.contains("all the same"),

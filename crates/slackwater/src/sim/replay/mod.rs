@@ -16,6 +16,7 @@ use exact::Service;
 use slackwater_config::Fault;
 use slackwater_recording::Malformed;
 use slackwater_recording::file::{Recording, StreamHead, read};
+use slackwater_sim::PolicyChoice;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -71,6 +72,11 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     check_service(args, &recording)?;
     if let Some(policy) = &args.policy {
         policies::check("--policy", policy)?;
+        if PolicyChoice::shipped(policy).is_none() {
+            return Err(Fault::usage(format!(
+                "--policy {policy}: sees the replicas themselves, not the recorded changes of the fleet, so it cannot be compared"
+            )));
+        }
     }
     if args.show {
         let stop = Stop::on_signals()?;
