@@ -53,6 +53,8 @@ pub enum Purpose {
     Keys = 20,
     /// The sessions of conversations, and which balancer gets a turn.
     Sessions = 21,
+    /// How reports of replicas are divided among their parts.
+    Parts = 22,
 }
 
 /// A stream of draws.

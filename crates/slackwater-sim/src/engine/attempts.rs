@@ -11,7 +11,7 @@ use super::{Engine, Timer};
 use crate::machine::{JobId, Time};
 use slackwater_core::policy::{self, Decision, Event, Outcome, Pick, Ticket};
 use slackwater_core::tail::WatchEnd;
-use slackwater_core::{Instant, LoadReport};
+use slackwater_core::{Instant, LoadReport, ReplicaId};
 
 impl Engine {
     /// Handles a query that arrives at its client.
@@ -307,9 +307,11 @@ impl Engine {
         let client = query.client;
         let is_first = query.over(slot);
         let is_over = outcome == Outcome::Success || !query.is_out();
+        let part = attempt.ticket.as_ref().map(Ticket::replica);
         self.give_back(client, attempt.ticket, outcome);
-        if let Some(report) = attempt.carried {
-            self.report_carried(client, attempt.replica, &report);
+        if let (Some(part), Some(mut report)) = (part, attempt.carried) {
+            self.divide(client, attempt.replica, &mut report);
+            self.report_carried(client, part, &report);
         }
         let (ending, watched) = match outcome {
             Outcome::Success if is_first => (Ending::Answered, WatchEnd::Answered),
@@ -321,15 +323,12 @@ impl Engine {
         }
     }
 
-    /// Passes the report in the replica's answer to the client's policy, if the policy still has
-    /// the replica.
+    /// Passes the report in an answer to the client's policy, which may no longer have the part.
     #[inline]
-    fn report_carried(&mut self, client: u32, replica: u32, report: &LoadReport) {
-        if let Some(id) = self.replicas.at(replica as usize).id
-            && let Some(client) = self.balancing.client(client)
-        {
+    fn report_carried(&mut self, client: u32, part: ReplicaId, report: &LoadReport) {
+        if let Some(client) = self.balancing.client(client) {
             let now = Instant::from_nanos(self.now);
-            client.handle(now, Event::CarriedReport(id, report));
+            client.handle(now, Event::CarriedReport(part, report));
         }
     }
 

@@ -200,7 +200,7 @@ impl Engine {
             network: Network::new(scenario, seed),
             replicas: Replicas::new(scenario, seed),
             balancing: Balancing::new(policy, scenario, clients, seed),
-            known_parts: KnownParts::new(scenario),
+            known_parts: KnownParts::new(scenario, seed),
             parts: Parts::new(scenario),
             members: (scenario.load.subsets)
                 .map(|subsets| Members::new(subsets, clients, replicas, seed)),

@@ -8,9 +8,11 @@ use super::Engine;
 use super::balancing::Balancing;
 use super::query::slot_number;
 use crate::machine::Time;
+use crate::random::{Purpose, Stream};
 use crate::scenario::{News, Replay, ReplayChange, Scenario};
+use core::num::NonZeroU32;
 use slackwater_core::policy::Event;
-use slackwater_core::{Instant, ReplicaId, ReplicaIds};
+use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -22,6 +24,8 @@ pub(super) struct KnownParts {
     parts: Vec<Part>,
     /// The parts of each replica.
     of_replicas: Vec<Vec<u32>>,
+    /// Draws that divide reports among parts.
+    draw: Stream,
 }
 
 /// A part of a replica.
@@ -35,7 +39,7 @@ struct Part {
 
 impl KnownParts {
     /// Returns `None` if all of the scenario's clients receive the same changes.
-    pub(super) fn new(scenario: &Scenario) -> Option<Self> {
+    pub(super) fn new(scenario: &Scenario, seed: u64) -> Option<Self> {
         let replay = scenario
             .replay
             .as_ref()
@@ -51,6 +55,7 @@ impl KnownParts {
             ids: ReplicaIds::new(),
             parts: replay.parts.iter().map(|_| Part::default()).collect(),
             of_replicas,
+            draw: Stream::new(seed, Purpose::Parts, 0),
         })
     }
 
@@ -62,11 +67,21 @@ impl KnownParts {
 
     /// Returns the id of a part of the replica that the client has.
     fn name_of(&self, client: u32, replica: u32) -> Option<ReplicaId> {
-        let parts = self.of_replicas.get(replica as usize)?;
-        let mut parts = parts
-            .iter()
-            .filter_map(|part| self.parts.get(*part as usize));
-        parts.find(|part| part.known_to.contains(&client))?.id
+        self.known(client, replica).next()?.id
+    }
+
+    /// Returns the parts of the replica that the client has.
+    fn known(&self, client: u32, replica: u32) -> impl Iterator<Item = &Part> {
+        let parts = self.of_replicas.get(replica as usize).into_iter().flatten();
+        let parts = parts.filter_map(|part| self.parts.get(*part as usize));
+        parts.filter(move |part| part.known_to.contains(&client))
+    }
+
+    /// Returns the report of each part of the replica that the client has.
+    fn of_part(&mut self, client: u32, replica: u32, report: &LoadReport) -> LoadReport {
+        let count = u32::try_from(self.known(client, replica).count()).unwrap_or(u32::MAX);
+        let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+        report.of_part(count, &mut self.draw)
     }
 }
 
@@ -76,6 +91,13 @@ impl Engine {
         match &self.known_parts {
             Some(known_parts) => known_parts.name_of(client, replica),
             None => self.replicas.all().get(replica as usize)?.id,
+        }
+    }
+
+    /// Divides a replica's report by the number of its parts that the client has, as clients do.
+    pub(super) fn divide(&mut self, client: u32, replica: u32, report: &mut LoadReport) {
+        if let Some(known_parts) = &mut self.known_parts {
+            *report = known_parts.of_part(client, replica, report);
         }
     }
 
@@ -136,6 +158,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use crate::random::{Purpose, Stream};
     use crate::scenario::{
         Cost, Group, Load, Network, News, Replay, ReplayChange, ReplayQuery, ReplayStep, Scenario,
         Service, Sharing,
@@ -207,6 +230,40 @@ mod tests {
     fn replica_share_is_proportional_to_its_parts() {
         let measured = played(&scenario(&[0, 0, 0, 1], &joined(0, 0..4)));
         assert_eq!(measured.queries_by_replica, [300, 100]);
+    }
+
+    /// A replica of weight 3 with 90 cores, and one of weight 1 with 30, at 70 % of all cores.
+    /// Returns the share of the first.
+    fn busy_share(policy: &str, carries_reports: bool) -> f64 {
+        let mut scenario = scenario(&[0, 0, 0, 1], &joined(0, 0..4));
+        let mut replay = (**scenario.replay.as_ref().expect("it has one")).clone();
+        let mut costs = Stream::new(1, Purpose::Cost, 0);
+        replay.queries = (0..8_000)
+            .map(|at: u32| ReplayQuery::first(u64::from(at) * MS, at % 2, costs.exponential(84e6)))
+            .collect();
+        for (steps, cores) in replay.replicas.iter_mut().zip([90.0, 30.0]) {
+            steps[0].cores = cores;
+        }
+        scenario.replay = Some(replay.into());
+        scenario.span = Duration::from_secs(8);
+        scenario.fleet[0].carries_reports = carries_reports;
+        scenario.fleet[0].learns_capacity = carries_reports;
+        let policy = PolicyChoice::shipped(policy).expect("it is listed");
+        let by_replica = run(&scenario, &policy, 1).queries_by_replica;
+        by_replica[0] as f64 / (by_replica[0] + by_replica[1]) as f64
+    }
+
+    #[test]
+    fn each_part_gets_its_share_of_a_report() {
+        for policy in ["prequal", "prequal_sync", "shortest_expected_delay"] {
+            for carries_reports in [false, true] {
+                let share = busy_share(policy, carries_reports);
+                assert!(
+                    (share - 0.75).abs() < 0.05,
+                    "{policy}, carried {carries_reports}: {share}"
+                );
+            }
+        }
     }
 
     #[test]

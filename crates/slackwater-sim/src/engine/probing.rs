@@ -183,9 +183,12 @@ impl Engine {
     /// Passes the answer to its client.
     #[inline]
     pub(super) fn handle_report(&mut self, slot: u32) {
-        let Some(probe) = self.probes.try_remove(slot as usize) else {
+        let Some(mut probe) = self.probes.try_remove(slot as usize) else {
             return;
         };
+        if let Some(report) = &mut probe.report {
+            self.divide(probe.client, probe.replica, report);
+        }
         let now = Instant::from_nanos(self.now);
         match probe.purpose {
             Purpose::Policy(id) => {
