@@ -25,7 +25,6 @@ impl Engine {
             .queries
             .insert(|serial| Query::new(serial, arrival, now, due, measured));
         self.await_deadline(key);
-        self.watch(key);
         match self.query_waits(arrival.client) {
             Some(at) => self.timers.push(at, Timer::Choice(key)),
             None => self.choose(key),
@@ -136,14 +135,15 @@ impl Engine {
             .attempts
             .insert(|serial| Attempt::new(serial, key, query, replica, work_ns, ticket));
         query.sent(attempt.slot);
-        if !is_first {
-            // Tied copies are counted when they leave.
-            if self.tie.is_none() {
-                self.meter.hedge(self.now);
+        if is_first {
+            if query.measured {
+                let is_abroad = self.network.is_between_zones(client, replica);
+                self.meter.sent(self.now, replica as usize, is_abroad);
             }
-        } else if query.measured {
-            let is_abroad = self.network.is_between_zones(client, replica);
-            self.meter.sent(self.now, replica as usize, is_abroad);
+            self.watch(key);
+        } else if self.tie.is_none() {
+            // Tied copies are counted when they leave.
+            self.meter.hedge(self.now);
         }
         if let Some(central) = self.balancing.central() {
             central.sent(replica, work_ns);

@@ -40,8 +40,7 @@ impl Engine {
         }
     }
 
-    /// Sends one more copy of a late query if one is in flight already and the hedger allows
-    /// another; `false` if the query has ended.
+    /// Sends one more copy of a late query if the hedger allows it; `false` if the query has ended.
     pub(super) fn hedge(&mut self, key: Key) -> bool {
         let Some(query) = self.queries.find_mut(key) else {
             return false;
@@ -49,10 +48,8 @@ impl Engine {
         let Some(watch) = &mut query.watch else {
             return true;
         };
-        // In synchronous mode the first copy may not have been sent yet.
-        let is_out = query.copies.iter().any(Option::is_some);
         let hedger = &mut self.hedging[query.client as usize];
-        let is_copied = is_out && hedger.handle_due(Instant::from_nanos(self.now), watch);
+        let is_copied = hedger.handle_due(Instant::from_nanos(self.now), watch);
         if let Some(due_at) = watch.due_at()
             && due_at.as_nanos() > self.now
         {

@@ -3,7 +3,9 @@
 use super::rig::{SINGLE, everyone, ms, plain, play, same, secs};
 use core::time::Duration;
 use slackwater_sim::Scenario;
-use slackwater_sim::scenario::{Cost, Failure, FailureCost, Group, Hedge, Hobble, Service, Stall};
+use slackwater_sim::scenario::{
+    ClientCpu, Cost, Failure, FailureCost, Group, Hedge, Hobble, Service, Stall,
+};
 
 /// Replicas that stall now and then, which hedging helps against.
 fn stalling(hedge: Option<Hedge>) -> Scenario {
@@ -92,6 +94,33 @@ fn copy_goes_to_another_replica() {
     for policy in everyone() {
         assert_eq!(play(&scenario, policy).hedges, 0, "{policy}");
     }
+}
+
+#[test]
+fn first_copy_that_leaves_late_has_a_second_copy() {
+    // Queries queue for their client's CPU, some for longer than most queries take in all.
+    let replay = |latency| Service::LatencyTrace(vec![latency].into());
+    let fleet = vec![
+        Group::healthy(1, replay(secs(3))),
+        Group::healthy(3, replay(ms(1))),
+    ];
+    let mut scenario = plain(60.0, fleet);
+    scenario.warmup = secs(10);
+    scenario.load.client_cpu = Some(ClientCpu {
+        query: ms(20),
+        probe: Duration::ZERO,
+    });
+    scenario.load.hedge = Some(Hedge {
+        after_quantile: 0.5,
+        budget: 1.0,
+        ..HEDGE
+    });
+    let measured = play(&scenario, "random");
+    let longest = measured.latency.quantile(1.0);
+    assert!(
+        longest < secs(1),
+        "none waits for the replica that hangs: {longest:?}"
+    );
 }
 
 #[test]
