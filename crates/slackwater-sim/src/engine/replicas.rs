@@ -137,6 +137,7 @@ impl Replica {
             due,
             ..
         } = *attempt;
+        let work_ns = self.machine.cost_of(work_ns);
         let failing = self.failing.filter(|failing| failing.strikes(now, luck));
         let cut_ns = match &mut self.failed_once {
             Some(failed) => failed.work_ns(now, luck),

@@ -131,11 +131,20 @@ impl Machine {
     /// slowness, a cold start, a hobble and the wait before the work. Work of 0 is finished at the
     /// next [`advance`](Self::advance), which is then due at once.
     pub fn arrive(&mut self, now: Time, job: JobId, work_ns: f64) {
-        self.arrive_waiting(now, job, work_ns, 0, NEVER);
+        self.arrive_waiting(now, job, self.cost_of(work_ns), 0, NEVER);
     }
 
-    /// Adds the work of a query that waits this long without the CPU before its work, and whose
-    /// client waits for it until `due`.
+    /// Returns the cost of a query that arrives next: the next latency of the replica's own trace,
+    /// or what the query costs elsewhere.
+    pub fn cost_of(&self, work_ns: f64) -> f64 {
+        match &self.service {
+            Service::Latency(Some(replay)) => replay.next(),
+            _ => work_ns,
+        }
+    }
+
+    /// Adds exactly this work of a query that waits this long without the CPU before its work, and
+    /// whose client waits for it until `due`.
     pub fn arrive_waiting(
         &mut self,
         now: Time,
@@ -309,7 +318,7 @@ impl Machine {
     /// the work, which is the same everywhere, is not included.
     pub fn finish_estimate(&mut self, now: Time, work_ns: f64) -> f64 {
         self.catch_up(now);
-        let work = self.work_here(work_ns);
+        let work = self.work_here(self.cost_of(work_ns));
         let left = self.left();
         self.needs.clear();
         self.needs.extend(self.running.remaining());
@@ -345,19 +354,13 @@ impl Machine {
         paused as f64 + service
     }
 
-    /// Returns the cost of a query's work that arrives now on this machine.
+    /// Returns this work as it takes on this machine if it arrives now.
     fn work_here(&self, work_ns: f64) -> f64 {
         let latency = self
             .spell
             .as_ref()
             .and_then(|spell| spell.latency(self.now));
-        latency.unwrap_or_else(|| {
-            let work = match &self.service {
-                Service::Latency(Some(replay)) => replay.next(),
-                _ => work_ns,
-            };
-            work * self.slowness_at(self.now)
-        })
+        latency.unwrap_or_else(|| work_ns * self.slowness_at(self.now))
     }
 
     fn slowness_at(&self, now: Time) -> f64 {

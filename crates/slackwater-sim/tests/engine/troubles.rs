@@ -2,7 +2,7 @@
 
 use super::rig::{SINGLE, everyone, ms, plain, play, regular, secs, steady};
 use core::time::Duration;
-use slackwater_sim::scenario::{Change, Cost, Event, Failure, FailureCost, Group};
+use slackwater_sim::scenario::{Change, Cost, Event, Failure, FailureCost, Group, Service};
 
 /// Returns the number of queries that were answered, that failed or were refused, and that expired.
 fn endings(measured: &slackwater_sim::Measured) -> (u64, u64, u64) {
@@ -133,6 +133,31 @@ fn failure_cost_may_be_fixed() {
     assert!((utilization - 0.05).abs() < 0.001, "{utilization}");
     // The first query arrives 20 ms after the start, so the first second has one less.
     assert_eq!(measured.by_second.errors[..2], [49, 50]);
+}
+
+#[test]
+fn failure_takes_its_share_of_a_latency_of_the_replicas_own() {
+    let trace = Service::LatencyTrace(vec![ms(30)].into());
+    let latest = |cost| {
+        let mut scenario = regular(50.0, vec![Group::healthy(1, trace.clone())], Vec::new());
+        scenario.fleet[0].failure = Some(Failure {
+            share: 1.0,
+            cost,
+            from: Duration::ZERO,
+            until: secs(100),
+            reported_until: Duration::MAX,
+        });
+        // A failure at its deadline is a timeout.
+        [1, 3, 9, 16].map(|deadline| {
+            scenario.deadline = ms(deadline);
+            play(&scenario, "random").timeouts > 0
+        })
+    };
+    assert_eq!(latest(FailureCost::Share(0.0)), [false; 4]);
+    assert_eq!(latest(FailureCost::Share(0.5)), [true, true, true, false]);
+    let fixed = FailureCost::Fixed(ms(2));
+    assert_eq!(latest(fixed), [true, false, false, false]);
+    assert_eq!(latest(FailureCost::Share(1.0)), [true; 4]);
 }
 
 #[test]

@@ -355,7 +355,7 @@ impl Group {
         }
         checks.number("slowness", self.slowness, above(0.0, SLOWNESS_MAX));
         if let Some(failure) = &self.failure {
-            checks.within("failure", |checks| failure.check(&self.service, checks));
+            checks.within("failure", |checks| failure.check(checks));
         }
         if let Some(stall) = &self.stall {
             checks.within("stall", |checks| stall.check(checks));
@@ -391,17 +391,11 @@ impl Sharing {
 }
 
 impl Failure {
-    fn check(&self, service: &Service, checks: &mut Checks) {
+    fn check(&self, checks: &mut Checks) {
         checks.number("share", self.share, 0.0..=1.0);
         match self.cost {
             FailureCost::Share(share) => checks.number("cost_share", share, 0.0..=1.0),
-            FailureCost::Fixed(cost) => {
-                let costs = !matches!(service, Service::LatencyTrace(_));
-                checks.that("cost", costs, || {
-                    "has no effect with the replicas' own trace, which sets the latency of every query".to_owned()
-                });
-                checks.time("cost", cost, Duration::ZERO..=TIME_MAX);
-            }
+            FailureCost::Fixed(cost) => checks.time("cost", cost, Duration::ZERO..=TIME_MAX),
         }
         check_window(self.from, self.until, checks);
     }

@@ -218,19 +218,6 @@ fn failure_and_stall_mistakes_are_reported() {
     let fixed = |it: &mut Scenario, cost| failure(it).cost = FailureCost::Fixed(cost);
     assert_eq!(found(|it| fixed(it, SECOND)), [""; 0]);
     rejects("fleet[0].failure.cost", fixed, [AGES]);
-    // A replica's own trace determines the latency of each query, failing or not.
-    let traced = |it: &mut Scenario, cost| {
-        it.antagonists = None;
-        it.fleet[0].hobble = None;
-        it.fleet[0].service = Service::LatencyTrace([SECOND].as_slice().into());
-        failure(it).cost = cost;
-    };
-    assert_eq!(found(|it| traced(it, FailureCost::Share(0.0))), [""; 0]);
-    rejects(
-        "fleet[0].failure.cost",
-        traced,
-        [FailureCost::Fixed(SECOND)],
-    );
     rejects(
         "fleet[0].failure.until",
         |it, until| failure(it).until = until,
