@@ -146,7 +146,8 @@ fn claims(played: &[Played]) -> Vec<Claim> {
     let load_aware = ZoneRule::ByUtilization.name();
     let overloaded = |other| {
         let pairs = beside(other, OVERLOADED, p99);
-        most(pairs.into_iter().map(|[ours, other]| other / ours))
+        let times = pairs.into_iter().map(|[ours, other]| other / ours);
+        times.reduce(f64::min)
     };
     let claims = [
         judge(
@@ -262,6 +263,16 @@ mod tests {
                 [NotReproduced],
                 "{words}"
             );
+            // A single fleet below the bound is enough to miss it.
+            let mut one_below = played(ours, 51.0 * times);
+            let below = played(ours, 49.0 * times);
+            for (one, below) in one_below.iter_mut().zip(below) {
+                if one.cell.step == OVERLOADED && one.cell.param == "3 zones, 5 ms" {
+                    *one = below;
+                }
+            }
+            let judged = verdicts(&Zones, &one_below, &[words]);
+            assert_eq!(judged, [NotReproduced], "{words}");
         }
     }
 }
