@@ -9,7 +9,8 @@ use slackwater_sim::scenario::Event;
 ///
 /// Groups get their shares by largest remainders (for equal ones, the earlier group first). A group
 /// whose share is less than one replica may be left out. An event stays with the replica at the
-/// same position in its group.
+/// same position in its group. So does a zone: further replicas have the zones of their group in
+/// turn.
 pub(super) fn scaled(scenario: &Scenario, replicas: usize) -> Option<Scenario> {
     let counts: Vec<_> = scenario.fleet.iter().map(|group| group.count).collect();
     let shares = apportioned(&counts, replicas);
@@ -21,6 +22,9 @@ pub(super) fn scaled(scenario: &Scenario, replicas: usize) -> Option<Scenario> {
         events: events.collect::<Option<_>>()?,
         ..scenario.clone()
     };
+    if let Some(zones) = &mut scaled.zones {
+        zones.replicas = rezoned(&zones.replicas, &counts, &shares);
+    }
     for (group, share) in scaled.fleet.iter_mut().zip(shares) {
         group.count = share;
     }
@@ -58,6 +62,17 @@ fn moved(event: Event, before: &[usize], now: &[usize]) -> Option<Event> {
     None
 }
 
+/// Returns the zone of each replica when groups have `now` replicas instead of `before`.
+fn rezoned(zones: &[usize], before: &[usize], now: &[usize]) -> Vec<usize> {
+    let (mut first, mut rezoned) = (0, Vec::new());
+    for (&before, &now) in before.iter().zip(now) {
+        let of_group = zones.iter().skip(first).take(before);
+        rezoned.extend(of_group.cycle().take(now));
+        first += before;
+    }
+    rezoned
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +93,32 @@ mod tests {
                 "{counts:?} to {total}"
             );
         }
+    }
+
+    #[test]
+    fn zones_follow_their_groups() {
+        use core::time::Duration;
+        use slackwater_sim::presets::web;
+        use slackwater_sim::scenario::Zones;
+        let mut fleet = web(6, 4, 0.1);
+        fleet.fleet = [4, 2]
+            .map(|count| slackwater_sim::scenario::Group {
+                count,
+                ..fleet.fleet[0].clone()
+            })
+            .into();
+        let mut zones = Zones::even(2, fleet.load.clients.len(), 0, Duration::from_millis(1));
+        zones.replicas = vec![0, 0, 0, 0, 1, 1];
+        fleet.zones = Some(zones);
+        for replicas in 2..=16 {
+            let scaled = scaled(&fleet, replicas).expect("it has no events");
+            assert_eq!(scaled.mistakes(), [], "{replicas} replicas");
+            let zones = &scaled.zones.as_ref().expect("it has zones").replicas;
+            let of_groups = scaled.fleet.iter().zip(0..);
+            let of_groups = of_groups.flat_map(|(group, zone)| vec![zone; group.count]);
+            assert_eq!(*zones, of_groups.collect::<Vec<usize>>());
+        }
+        assert_eq!(rezoned(&[3, 4, 5], &[2, 1], &[5, 0]), [3, 4, 3, 4, 3]);
     }
 
     #[test]
