@@ -10,6 +10,9 @@ use toml::de::DeValue;
 const EXPECTED: &str = "p50, p90, p99, p99.9, p99.99 or mean with a time, or errors with a percentage, \
                         such as p99.9=300ms or errors=0.1%";
 
+/// More than the rounding errors of a few operations on floats, relative to their result.
+const ROUNDING: f64 = 1e-12;
+
 /// A service level objective.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Slo {
@@ -18,8 +21,8 @@ pub(super) enum Slo {
     Quantile { percent: f64, bound: Duration },
     /// The mean latency of the queries that did not fail early.
     Mean { bound: Duration },
-    /// The share of queries that may fail, from 0 to 1.
-    Errors { share: f64 },
+    /// The percentage of queries that may fail.
+    Errors { percent: f64 },
 }
 
 /// What a run achieved.
@@ -57,9 +60,8 @@ impl Slo {
         let (what, bound) = text.split_once('=')?;
         if what == "errors" {
             let percent: f64 = bound.strip_suffix('%')?.trim().parse().ok()?;
-            let share = percent / 100.0;
-            return ((0.0..1.0).contains(&share) && share.is_sign_positive())
-                .then_some(Self::Errors { share });
+            return ((0.0..100.0).contains(&percent) && percent.is_sign_positive())
+                .then_some(Self::Errors { percent });
         }
         let bound = duration(&DeValue::String(bound.into())).ok()?;
         if bound.is_zero() {
@@ -104,7 +106,9 @@ impl Slo {
             (Self::Quantile { bound, .. } | Self::Mean { bound }, Reached::Latency(latency)) => {
                 latency <= bound + bound / 1_000
             }
-            (Self::Errors { share }, Reached::ErrorShare(reached)) => reached <= share,
+            (Self::Errors { percent }, Reached::ErrorShare(reached)) => {
+                reached <= percent / 100.0 * (1.0 + ROUNDING)
+            }
             _ => false,
         }
     }
@@ -131,7 +135,7 @@ impl Slo {
 /// Number of queries that must be answered in time. Rounding errors of floats are removed: 99.9 %
 /// of 1,000 queries are 999, although the product of floats is 999.0000000000001.
 fn needed(percent: f64, queries: u64) -> f64 {
-    (percent / 100.0 * queries as f64 * (1.0 - 1e-12)).ceil()
+    (percent / 100.0 * queries as f64 * (1.0 - ROUNDING)).ceil()
 }
 
 impl fmt::Display for Slo {
@@ -140,7 +144,7 @@ impl fmt::Display for Slo {
             Self::Quantile { bound, .. } | Self::Mean { bound } => {
                 write!(f, "{} ≤ {}", self.name(), show_duration(*bound))
             }
-            Self::Errors { share } => write!(f, "errors ≤ {} %", share * 100.0),
+            Self::Errors { percent } => write!(f, "errors ≤ {percent} %"),
         }
     }
 }
@@ -196,8 +200,8 @@ mod tests {
                 },
             ),
             ("mean=1.5s", Slo::Mean { bound: 1_500 * MS }),
-            ("errors=0.5%", Slo::Errors { share: 0.005 }),
-            ("errors=0%", Slo::Errors { share: 0.0 }),
+            ("errors=0.5%", Slo::Errors { percent: 0.5 }),
+            ("errors=0%", Slo::Errors { percent: 0.0 }),
         ] {
             assert_eq!(Slo::parse(text), Ok(expected), "{text}");
         }
@@ -246,8 +250,8 @@ mod tests {
         assert!(!slo(95.0).holds(&poor));
         assert_eq!(slo(95.0).reached(&poor), Reached::Never);
         assert!(slo(86.0).holds(&poor) && !slo(87.0).holds(&poor));
-        assert!(Slo::Errors { share: 0.1 }.holds(&poor));
-        assert!(!Slo::Errors { share: 0.099 }.holds(&poor));
+        assert!(Slo::Errors { percent: 10.0 }.holds(&poor));
+        assert!(!Slo::Errors { percent: 9.9 }.holds(&poor));
         assert!(
             !Slo::Mean { bound: 1000 * MS }.holds(&run(&[], 0)),
             "nothing was shown"
@@ -290,6 +294,21 @@ mod tests {
                 assert!(off.abs() < 0.5, "{percent} {queries}: off by {off}");
             }
         }
+    }
+
+    #[test]
+    fn errors_that_are_a_whole_number_of_queries_are_exact() {
+        for failed in 0..1_000_u64 {
+            let text = format!("errors={}.{}%", failed / 10, failed % 10);
+            let slo = Slo::parse(&text).expect("valid");
+            let mut run = run(&[], failed);
+            run.queries = 1_000;
+            assert!(slo.holds(&run), "{text}");
+            run.errors += 1;
+            assert!(!slo.holds(&run), "{text}");
+        }
+        let shown = Slo::parse("errors=0.9%").map(|slo| slo.to_string());
+        assert_eq!(shown.as_deref(), Ok("errors ≤ 0.9 %"));
     }
 
     #[test]
