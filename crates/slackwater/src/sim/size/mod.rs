@@ -41,7 +41,8 @@ Examples:
   slackwater sim size my-fleet.toml --slo mean=20ms --policy all --most 500
 
 The file's total rate is fixed; the number of its replicas varies, groups in proportion. Each
-objective must hold on every seed. A failed query counts as never answered.
+objective must hold on every seed. A failed query counts as never answered; mean leaves out early
+failures.
 Exit codes: 0 all policies were sized, also if none is enough; 1 failed; 2 bad arguments or file;
 130 stopped.";
 
