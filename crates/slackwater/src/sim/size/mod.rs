@@ -19,6 +19,7 @@ use crate::output::print;
 use scale::scaled;
 use search::Search;
 use slackwater_config::Fault;
+use slackwater_sim::measure::BySecond;
 use slackwater_sim::report::with_thousands;
 use slackwater_sim::runner::{Job, run_all};
 use slackwater_sim::{Measured, PolicyChoice, Scenario};
@@ -267,8 +268,10 @@ impl Sizing {
 
     fn record(&mut self, replicas: usize, mut runs: Vec<Measured>, slos: &[Slo]) {
         for run in &mut runs {
-            // No objective needs this, and the runs of all numbers are kept until the end.
+            // No objective needs these, and the runs of all numbers are kept until the end.
             run.utilization.by_second = Vec::new();
+            run.by_second = BySecond::default();
+            run.latency_by_block = Vec::new();
         }
         self.search.record(replicas, is_enough(&runs, slos));
         self.tried.insert(replicas, runs);
@@ -391,8 +394,15 @@ mod tests {
         };
         let mut run = Measured::nothing(1);
         run.utilization.by_second = vec![0.5; 1_000];
+        run.by_second.sent = vec![3; 1_000];
+        run.by_second.errors = vec![1; 1_000];
+        run.latency_by_block = vec![run.latency.clone(); 60];
         sizing.record(1, vec![run], &[]);
-        assert_eq!(sizing.tried[&1][0].utilization.by_second.capacity(), 0);
+        let run = &sizing.tried[&1][0];
+        assert_eq!(run.utilization.by_second.capacity(), 0);
+        assert_eq!(run.by_second.sent.capacity(), 0);
+        assert_eq!(run.by_second.errors.capacity(), 0);
+        assert_eq!(run.latency_by_block.capacity(), 0);
     }
 
     #[test]
