@@ -2,6 +2,7 @@
 //! and the documentation names every key. The files are in the fixtures of the command, whose
 //! `tests/check.rs` tests the broken ones.
 
+mod documents;
 mod foreign_names;
 mod pages;
 mod tracing;

@@ -17,6 +17,10 @@ struct Answer {
     meant: Option<String>,
 }
 
+/// The message for a key that would have to be quoted.
+const QUOTED: &str =
+    "unknown key, because names have no \".\", \"[\" or \"]\"; write it without quotation marks";
+
 impl<'s> Reader<'s> {
     /// Ends the reading: keys and flags that were not read become mistakes. Returns every field
     /// that was read, and all mistakes.
@@ -60,8 +64,19 @@ impl<'s> Reader<'s> {
         unknowns: &mut Vec<Mistake>,
         meant: &mut Vec<String>,
     ) {
+        let are_keys_chosen = self.asked.contains(&join(&pattern(path), "*"));
         for (key, value) in table {
             let field = join(path, key.get_ref());
+            // A quoted key may look like the path of another key, which was not read from here.
+            if key.get_ref().contains(['.', '[', ']']) && !are_keys_chosen {
+                unknowns.push(Mistake {
+                    place: self.place_of(key.span()),
+                    message: QUOTED.to_owned(),
+                    field: field.clone(),
+                });
+                meant.push(field);
+                continue;
+            }
             let shape = pattern(&field);
             // A value may contain further keys or elements only if the program reads some below its
             // path.

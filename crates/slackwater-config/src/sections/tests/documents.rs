@@ -1,0 +1,67 @@
+//! Documents as users write them: quoted keys, a large fleet in one line, files without keys,
+//! mistakes beside secrets, and settings without effect.
+
+use super::*;
+
+const BASE: &str = "listen = \"127.0.0.1:1\"\nreplicas = [\"127.0.0.1:9\"]\npolicy = \"random\"\n";
+
+fn read(text: &str) -> Result<Loaded, Mistakes> {
+    let source = Source::new("f.toml".into(), text.to_owned());
+    Config::load_source(Some(&source), &Overrides::default())
+}
+
+/// All mistakes in the file, as lines.
+fn mistakes_in(text: &str) -> Vec<String> {
+    read(text).map_or_else(|mistakes| mistakes.lines(), |_| Vec::new())
+}
+
+#[test]
+fn quoted_key_with_dots_or_brackets_is_unknown() {
+    for (section, key) in [
+        ("", "tls.client_ca"),
+        ("", "admin.listen"),
+        ("", "routes[7]"),
+        ("retries", "on[0]"),
+        ("routes", "limits.body_bytes_max"),
+    ] {
+        let service = "[services.a]\npolicy = \"random\"\nreplicas = [\"127.0.0.1:9\"]\n";
+        let routes = format!("listen = \"127.0.0.1:1\"\n{service}[[routes]]\nservice = \"a\"\n");
+        let (text, field) = match section {
+            "" => (format!("{BASE}{key:?} = 1\n"), key.to_owned()),
+            "routes" => (format!("{routes}{key:?} = 1\n"), format!("routes[0].{key}")),
+            _ => (
+                format!("{BASE}[{section}]\n{key:?} = 1\n"),
+                format!("{section}.{key}"),
+            ),
+        };
+        let found = mistakes_in(&text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].contains(&format!(": {field}: unknown key")),
+            "{found:?}"
+        );
+        assert!(
+            found[0].ends_with("write it without quotation marks"),
+            "{found:?}"
+        );
+    }
+    let found = mistakes_in(&format!("{BASE}[\"replica.tls\"]\nca = \"ca.pem\"\n"));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("f.toml:4:2: replica.tls: unknown key"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn keys_that_users_choose_may_have_dots() {
+    let found = mistakes_in("listen = \"127.0.0.1:1\"\n[services.\"a.b\"]\npolicy = \"random\"\n");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("found the name \"a.b\""), "{found:?}");
+    let tracing =
+        "[tracing]\nendpoint = \"http://127.0.0.1:4317\"\nresource = { \"a.b\" = \"c\" }\n";
+    assert_eq!(
+        mistakes_in(&format!("{BASE}{tracing}")),
+        Vec::<String>::new()
+    );
+}
