@@ -47,6 +47,10 @@ enum Node {
     Table(Vec<(Marked<String>, Marked<Self>)>),
 }
 
+/// The most keys, values, lists and tables in a document: more than 65,536 replicas need that set
+/// each of their 6 keys.
+const NODES_MAX: usize = 1 << 20;
+
 /// Parses the document in `source`; a list at the top becomes the value of `list_key`.
 pub(super) fn document<'s>(
     source: &'s Source,
@@ -56,7 +60,11 @@ pub(super) fn document<'s>(
     if is_json {
         check_json(source)?;
     }
-    let top: Marked<Node> = serde_saphyr::from_str(source.text()).map_err(|error| {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: NODES_MAX, max_events: 2 * NODES_MAX },
+    };
+    let top = serde_saphyr::from_str_with_options(source.text(), options);
+    let top: Marked<Node> = top.map_err(|error| {
         let end = source.text().len();
         let span = error.location().map(|location| span(&location));
         let message = error.without_snippet().to_string();

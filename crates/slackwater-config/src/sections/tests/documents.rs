@@ -1,7 +1,10 @@
 //! Documents as users write them: quoted keys, a large fleet in one line, files without keys,
 //! mistakes beside secrets, and settings without effect.
 
+use super::super::fleet::read_replicas;
 use super::*;
+use crate::toml_reader::Format;
+use core::fmt::Write;
 
 const BASE: &str = "listen = \"127.0.0.1:1\"\nreplicas = [\"127.0.0.1:9\"]\npolicy = \"random\"\n";
 
@@ -64,4 +67,24 @@ fn keys_that_users_choose_may_have_dots() {
         mistakes_in(&format!("{BASE}{tracing}")),
         Vec::<String>::new()
     );
+}
+
+#[test]
+fn largest_fleet_is_read_from_one_line_of_json() {
+    let mut text = "[".to_owned();
+    for number in 0..REPLICAS_MAX {
+        let gap = if number == 0 { "" } else { "," };
+        let [_, _, third, fourth] = u32::try_from(number).expect("small").to_be_bytes();
+        write!(
+            text,
+            "{gap}{{\"address\":\"10.0.{third}.{fourth}:1\",\"weight\":2}}"
+        )
+        .expect("a string");
+    }
+    text.push(']');
+    let source = Source::new("f.json".into(), text);
+    let mut reader = Reader::in_format(&source, Format::Json, "replicas").expect("valid");
+    let replicas = read_replicas(&mut reader, "", None, None);
+    assert_eq!(reader.finish().1, Vec::new());
+    assert_eq!(replicas.len(), REPLICAS_MAX);
 }
