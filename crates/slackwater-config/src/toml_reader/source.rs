@@ -19,17 +19,31 @@ pub struct Source {
     text: String,
     /// Byte offset of each line's start.
     line_starts: Vec<usize>,
+    /// The number of characters before each [`STRIDE`] of bytes, and in total. A file may be a
+    /// single line, in which counting from the line's start for each value would take quadratic
+    /// time.
+    characters: Vec<usize>,
 }
+
+/// Bytes between two places with a known number of characters before them.
+const STRIDE: usize = 128;
 
 impl Source {
     /// A file with this text.
     pub fn new(file: PathBuf, text: String) -> Self {
         let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         let line_starts = core::iter::once(0).chain(newlines).collect();
+        let counts = text.as_bytes().chunks(STRIDE).map(count_characters);
+        let sums = counts.scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        let characters = core::iter::once(0).chain(sums).collect();
         Self {
             file,
             text,
             line_starts,
+            characters,
         }
     }
 
@@ -95,16 +109,22 @@ impl Source {
         let text = text.strip_suffix('\n').unwrap_or(text);
         let text = text.strip_suffix('\r').unwrap_or(text);
         let line_end = line_start + text.len();
-        let width = self.text[start..end.min(line_end).max(start)]
-            .chars()
-            .count();
+        let before = self.characters_before(start);
+        let width = self.characters_before(end.min(line_end).max(start)) - before;
         Place::Line {
             file: self.file.clone(),
             line,
-            column: self.text[line_start..start].chars().count() + 1,
+            column: before - self.characters_before(line_start) + 1,
             width: width.max(1),
             excerpt: Box::new(Excerpt::new(text, start - line_start)),
         }
+    }
+
+    /// The number of characters before a character boundary of the text.
+    fn characters_before(&self, at: usize) -> usize {
+        let stride = at / STRIDE;
+        let rest = &self.text.as_bytes()[stride * STRIDE..at];
+        self.characters[stride] + count_characters(rest)
     }
 
     /// The nearest character boundary at or before `at`.
@@ -115,6 +135,12 @@ impl Source {
         }
         at
     }
+}
+
+/// Counts the first bytes of characters.
+fn count_characters(bytes: &[u8]) -> usize {
+    let is_first = |byte: &&u8| **byte & 0b1100_0000 != 0b1000_0000;
+    bytes.iter().filter(is_first).count()
 }
 
 /// Reads a configuration's bytes, or returns why they cannot be read.
@@ -167,6 +193,32 @@ mod tests {
         assert_eq!(at(text, 6..10), (2, 1, 2, "ñé = \"x\"".to_owned()));
         assert_eq!(at(text, 13..16), (2, 6, 3, "ñé = \"x\"".to_owned()));
         assert_eq!(at(text, 18..22), (3, 1, 4, "last".to_owned()));
+    }
+
+    #[test]
+    fn columns_of_a_long_line_count_its_characters() {
+        let text = format!("a\n{}", "ñ".repeat(3 * STRIDE));
+        for number in [0, 1, STRIDE / 2 - 1, STRIDE / 2, STRIDE, 3 * STRIDE] {
+            let start = 2 + 2 * number;
+            let (line, column, width, _) = at(&text, start..text.len());
+            let rest = 3 * STRIDE - number;
+            assert_eq!((line, column, width), (2, number + 1, rest.max(1)));
+        }
+        let (_, column, ..) = at(&"x".repeat(2 * STRIDE), 2 * STRIDE..2 * STRIDE);
+        assert_eq!(column, 2 * STRIDE + 1);
+    }
+
+    /// If each place counted from the start of its line, this would take minutes.
+    #[test]
+    fn places_far_behind_the_start_of_their_line_are_found_at_once() {
+        let length = 16 << 20;
+        let source = Source::new(PathBuf::from("f"), "x".repeat(length));
+        for back in 1..=100_000 {
+            let at = length - back;
+            assert!(
+                matches!(source.place(at..length), Place::Line { column, .. } if column == at + 1)
+            );
+        }
     }
 
     #[test]
