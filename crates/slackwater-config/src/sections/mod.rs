@@ -107,7 +107,7 @@ pub use variables::Variables;
 pub use xds::XdsSettings;
 pub use zone::{Zone, ZoneSettings};
 
-use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
+use crate::toml_reader::{Mistake, Mistakes, Place, Reader, Remark, Source};
 use assemble::assemble;
 
 /// A valid configuration, with remarks about it.
@@ -146,14 +146,11 @@ impl Config {
         flags: &Overrides,
         set: &SettingOverrides,
     ) -> Result<Loaded, Mistakes> {
-        let mut reader = Reader::new(source, flags.flags())?;
-        if reader.is_empty() && source.is_some() {
-            return Err(Mistakes::new(vec![Mistake {
-                place: reader.whole_place(),
-                field: String::new(),
-                message: "is empty, expected at least the keys listen and replicas".to_owned(),
-            }]));
+        let flags_given = flags.flags();
+        if flags_given.iter().all(|flag| flag.values.is_empty()) {
+            source.map_or(Ok(()), Self::refuse_empty)?;
         }
+        let mut reader = Reader::new(source, flags_given)?;
         reader.suggest(crate::table::FOREIGN_NAMES);
         reader.suggest(policies::foreign_names::KEYS);
         set.put_over(&mut reader);
@@ -165,6 +162,24 @@ impl Config {
             return Ok(loaded);
         }
         Self::load_over(source, flags, &fitting)
+    }
+
+    /// Refuses a file without any key. Beside flags it may be complete, or an editor has just
+    /// truncated it.
+    ///
+    /// # Errors
+    ///
+    /// Returns that it is empty.
+    pub fn refuse_empty(source: &Source) -> Result<(), Mistakes> {
+        let is_comment = |line: &str| line.is_empty() || line.starts_with('#');
+        if !source.text().lines().all(|line| is_comment(line.trim())) {
+            return Ok(());
+        }
+        Err(Mistakes::new(vec![Mistake {
+            place: Place::File(source.file().to_owned()),
+            field: String::new(),
+            message: "is empty, expected at least the keys listen and replicas".to_owned(),
+        }]))
     }
 
     /// Reads a configuration from text, as if a file of this name had it.

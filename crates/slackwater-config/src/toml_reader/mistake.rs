@@ -159,9 +159,19 @@ impl Mistakes {
 
     /// The error with which a command ends that could not use `what`.
     pub fn fault_in(&self, what: &str) -> Fault {
+        self.fault(what, &self.to_string())
+    }
+
+    /// Like the conversion to a fault, without source lines: for logs and pages that others may
+    /// read, because a line may contain a secret.
+    pub fn fault_without_source(&self) -> Fault {
+        self.fault("configuration", &self.lines().join("\n"))
+    }
+
+    fn fault(&self, what: &str, told: &str) -> Fault {
         let count = self.count();
         let plural = if count == 1 { "" } else { "s" };
-        Fault::usage(format!("{count} mistake{plural} in the {what}:\n{self}"))
+        Fault::usage(format!("{count} mistake{plural} in the {what}:\n{told}"))
     }
 
     /// The first mistake and the number of further ones, without source lines: for the log.

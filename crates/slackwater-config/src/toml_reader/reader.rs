@@ -203,11 +203,6 @@ impl<'s> Reader<'s> {
         self.source
     }
 
-    /// Returns whether nothing is set at all: a file of comments, or no file and no flags.
-    pub fn is_empty(&self) -> bool {
-        self.document.is_empty()
-    }
-
     /// Sets `field` to `value`, overriding the file and the flags.
     pub(crate) fn put_over(&mut self, field: &str, value: DeValue<'s>, layer: Layer) {
         self.flags.retain(|flag| flag.field != field);
@@ -264,7 +259,7 @@ impl<'s> Reader<'s> {
     }
 
     /// The place of the file as a whole.
-    pub fn whole_place(&self) -> Place {
+    fn whole_place(&self) -> Place {
         self.source.map_or(Place::CommandLine, Self::whole)
     }
 
@@ -394,8 +389,8 @@ impl<'s> Reader<'s> {
     pub fn take_map(&mut self, field: &str, expected: &str) -> Option<Vec<Entry<'s>>> {
         let item = self.take(field)?;
         let DeValue::Table(table) = &item.value else {
-            let told = format!("found {}, expected {expected}", found(&item.value));
-            self.add_mistake(item.mistake(told));
+            // Not repeated, because the values of headers may be secrets.
+            self.add_mistake(item.mistake(format!("is no table, expected {expected}")));
             return None;
         };
         let mut entries: Vec<_> = table.iter().collect();

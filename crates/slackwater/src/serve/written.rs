@@ -12,7 +12,7 @@ use slackwater_config::toml_reader::{Mistakes, Remark, Source};
 use slackwater_config::{ChosenPolicy, Config, Loaded, Overrides, SettingOverrides, Variables};
 use slackwater_discovery::file_watch::FileWatch;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Policies that clusters choose, by service.
@@ -80,7 +80,7 @@ impl Written {
     /// Reads the configuration for the first time. The log does not run yet: log the `refusals`
     /// later.
     pub(super) fn load(&mut self) -> Result<Loaded, Fault> {
-        let source = self.read()?;
+        let source = read(self.file.as_deref())?;
         let mut base = self.set.clone();
         let choices = base.take_chosen();
         let Read { loaded, sources } = load_allowed(source, &self.overrides, base, choices)?;
@@ -93,13 +93,26 @@ impl Written {
         self.file.is_some()
     }
 
-    /// Reads the file again. It does not block this thread's other tasks, since resolving host
-    /// names may take long.
+    /// Reads the file again. It does not block this thread's other tasks, since a file system may
+    /// hang, and resolving host names may take long.
     pub(super) async fn load_again(&mut self) -> Result<Read, Fault> {
-        let source = self.read()?;
+        let file = self.file.clone();
+        let source = in_background(move || read(file.as_deref())).await?;
+        if let (Err(_), Some(watch)) = (&source, &mut self.watch) {
+            watch.retry();
+        }
+        let source = source.map_err(|mistakes| mistakes.fault_without_source())?;
+        let has_keys = |source: &Source| Config::refuse_empty(source).is_ok();
+        if let Some(source) = &source
+            && self.source.as_deref().is_none_or(has_keys)
+        {
+            let full = Config::refuse_empty(source);
+            full.map_err(|mistakes| mistakes.fault_without_source())?;
+        }
         let mut base = self.set.clone();
         let choices = base.take_chosen();
-        Ok(self.load_over(source, base, choices).await??)
+        let read = self.load_over(source, base, choices).await?;
+        read.map_err(|mistakes| mistakes.fault_without_source())
     }
 
     /// Returns the configuration with these settings in place of the current ones, over the file's
@@ -118,8 +131,8 @@ impl Written {
         &self,
         mut set: SettingOverrides,
     ) -> Result<Result<Read, Mistakes>, Fault> {
-        let choices = set.take_chosen();
-        self.load_over(self.source.clone(), set, choices).await
+        let (source, choices) = (self.source.clone(), set.take_chosen());
+        self.load_over(source, set, choices).await
     }
 
     /// Returns the configuration in force with those of these policies that it allows.
@@ -138,9 +151,7 @@ impl Written {
         choices: Choices,
     ) -> Result<Result<Read, Mistakes>, Fault> {
         let overrides = self.overrides.clone();
-        let load = move || load_allowed(source, &overrides, base, choices);
-        let loaded = tokio::task::spawn_blocking(load).await;
-        loaded.map_err(|_| Fault::runtime("the configuration could not be read"))
+        in_background(move || load_allowed(source, &overrides, base, choices)).await
     }
 
     /// Logs the remarks on a configuration that those on the current one lack.
@@ -176,15 +187,6 @@ impl Written {
         });
     }
 
-    fn read(&mut self) -> Result<Option<Arc<Source>>, Mistakes> {
-        let source = self.file.as_deref().map(Source::read).transpose();
-        if let (Err(_), Some(watch)) = (&source, &mut self.watch) {
-            watch.retry();
-        }
-        let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
-        Ok(source.map(Arc::new))
-    }
-
     /// Waits until the file has changed, or is to be tried again because it could not be read;
     /// forever if the file is not watched.
     pub(super) async fn changed(&mut self) {
@@ -216,6 +218,21 @@ impl Read {
         };
         Self { loaded, sources }
     }
+}
+
+/// Runs work that may take long on a thread of its own.
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Fault> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Fault::runtime("the configuration could not be read"))
+}
+
+/// Reads the file, if there is one.
+fn read(file: Option<&Path>) -> Result<Option<Arc<Source>>, Mistakes> {
+    let source = file.map(Source::read).transpose();
+    let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
+    Ok(source.map(Arc::new))
 }
 
 /// Loads the configuration over the settings in `base`, with those of these policies that it

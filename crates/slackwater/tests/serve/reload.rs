@@ -7,6 +7,7 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::net::TcpStream;
@@ -182,6 +183,45 @@ async fn invalid_configuration_is_reported_and_changes_nothing() {
     assert_eq!(status["reloads"]["refused"], 4);
     assert_eq!(status["reloads"]["taken"], 1);
     assert_eq!(status["reloads"]["failure"], serde_json::Value::Null);
+}
+
+#[tokio::test]
+async fn secrets_of_a_rejected_file_are_neither_logged_nor_shown() {
+    let replica = Replica::echo("one").await;
+    let good = config(&[&replica], "");
+    let written = Written::new("secret", &good);
+    let proxy = written.serve(&[]);
+    let set = "{ authorization = \"Bearer s3cret\", host = \"x\" }";
+    written.become_text(&format!("{good}[[routes]]\nrequest_headers.set = {set}\n"));
+    proxy.signal("HUP");
+    let mut log = proxy.log_until("configuration rejected");
+    let status = proxy.admin_page("/status").await;
+    assert!(status.contains("request_headers.set.host: "), "{status}");
+    assert!(!status.contains("s3cret"), "{status}");
+    written.become_text(&good);
+    proxy.signal("HUP");
+    log.extend(proxy.log_until("configuration reloaded"));
+    assert!(!log.concat().contains("s3cret"), "{log:?}");
+}
+
+#[tokio::test]
+async fn file_that_cannot_be_read_to_its_end_does_not_stop_signals() {
+    let replica = Replica::echo("one").await;
+    let written = Written::new("fifo", &config(&[&replica], ""));
+    let mut proxy = written.serve(&[]);
+    let fifo = written.path().with_extension("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    std::fs::rename(&fifo, written.path()).unwrap();
+    proxy.signal("HUP");
+    proxy.log_line("reload requested");
+    proxy.signal("TERM");
+    assert_eq!(proxy.ended().await.code(), Some(0));
 }
 
 #[tokio::test]

@@ -88,3 +88,33 @@ fn largest_fleet_is_read_from_one_line_of_json() {
     assert_eq!(reader.finish().1, Vec::new());
     assert_eq!(replicas.len(), REPLICAS_MAX);
 }
+
+#[test]
+fn file_of_comments_is_valid_beside_complete_flags() {
+    let source = Source::new("f.toml".into(), "# all is in the flags\n\n".to_owned());
+    let alone = Config::load_source(Some(&source), &Overrides::default());
+    let found = alone.expect_err("nothing is set").to_string();
+    assert!(found.starts_with("f.toml: is empty, expected"), "{found}");
+    Config::load_source(Some(&source), &two_replicas()).expect("complete");
+}
+
+#[test]
+fn values_of_headers_are_not_repeated() {
+    let service = "[services.a]\npolicy = \"random\"\nreplicas = [\"127.0.0.1:9\"]\n";
+    let base = format!("listen = \"127.0.0.1:1\"\n{service}[[routes]]\nservice = \"a\"\n");
+    for key in [
+        "request_headers.set = { authorization = \" Bearer s3cret\" }",
+        "request_headers.add = \"authorization: Bearer s3cret\"",
+        "request_headers.set = { authorization = \"Bearer s3cret\", host = \"x\" }",
+        "when.headers = [{ name = \"x-key\", exact = \" s3cret\" }]",
+        "when.headers = [\"x-key: s3cret\"]",
+    ] {
+        let found = read(&format!("{base}{key}\n")).expect_err(key);
+        let fault = found.fault_without_source().to_string();
+        assert!(
+            fault.starts_with("1 mistake in the configuration:\nf.toml:7:"),
+            "{fault}"
+        );
+        assert!(!fault.contains("s3cret"), "{fault}");
+    }
+}
