@@ -373,6 +373,11 @@ mod tests {
                 json!("yes"),
                 "override: hedge.enabled: found \"yes\", expected true or false",
             ),
+            (
+                "retries.statuses",
+                json!([200]),
+                "override: retries.statuses[0]: found 200, expected",
+            ),
         ] {
             let over = over("default", &[(key, value)]);
             let told = load(SHORT, &Overrides::default(), &over).expect_err("mistaken");

@@ -206,6 +206,15 @@ impl<'s> Reader<'s> {
     /// Sets `field` to `value`, overriding the file and the flags.
     pub(crate) fn put_over(&mut self, field: &str, value: DeValue<'s>, layer: Layer) {
         self.flags.retain(|flag| flag.field != field);
+        // The elements of a list have the spans of the text that the value was parsed from.
+        let value = match value {
+            DeValue::Array(list) => {
+                let elements = list.into_iter().map(Spanned::into_inner);
+                let elements = elements.map(|element| Spanned::new(layer.span(), element));
+                DeValue::Array(elements.collect())
+            }
+            other => other,
+        };
         if let Err(around) = put(&mut self.document, field, Spanned::new(layer.span(), value)) {
             self.mistakes.push(Mistake {
                 place: layer.place(),
