@@ -10,13 +10,14 @@ use super::model::{Config, ServiceConfig};
 use super::replica::ReplicaProtocol;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
+use super::subset::{self, SubsetSettings};
 use super::tracing::read_tracing;
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
 use super::variables::Variables;
 use super::xds::{XdsSettings, read_xds};
 use super::zone::ZoneSettings;
-use super::{Loaded, remarks, subset};
-use crate::table::{self, Described, Judge, Kind, LIST, Meaning, Span, Within, settings};
+use super::{Loaded, remarks};
+use crate::table::{self, Described, Judge, Kind, LIST, Meaning, Span, Within, field, settings};
 use crate::toml_reader::values::{Unfit, nonzero, within};
 use crate::toml_reader::{Mistakes, Reader, Remark};
 use core::num::NonZeroU16;
@@ -161,9 +162,18 @@ fn in_zone(mut xds: XdsSettings, zone: &ZoneSettings) -> XdsSettings {
     xds
 }
 
-/// Numbers the subsets of services, if a variable has the number.
+/// Numbers the subsets of services that the file does not number, if a variable has the number.
 fn number_subsets(reader: &mut Reader<'_>, variables: &Variables, services: &mut [ServiceConfig]) {
-    let subsets = services.iter_mut().map(|service| &mut service.subset);
+    let is_named = reader.has("services");
+    let has_own = |service: &ServiceConfig| {
+        let prefix = is_named.then(|| format!("services.{}.", service.name));
+        reader.has(&field::<SubsetSettings>(
+            &prefix.unwrap_or_default(),
+            "index",
+        ))
+    };
+    let without = services.iter_mut().filter(|service| !has_own(service));
+    let subsets: Vec<_> = without.map(|service| &mut service.subset).collect();
     subset::number(reader, variables, subsets);
 }
 

@@ -78,14 +78,14 @@ impl SubsetSettings {
     }
 }
 
-/// Numbers the subsets that have no number, if a variable has one.
-pub(super) fn number<'s>(
+/// Numbers these subsets, if a variable has a number.
+pub(super) fn number(
     reader: &mut Reader<'_>,
     variables: &Variables,
-    subsets: impl Iterator<Item = &'s mut SubsetSettings>,
+    subsets: Vec<&mut SubsetSettings>,
 ) {
-    let mut random = subsets
-        .filter(|subset| subset.size.is_some() && subset.index.is_none())
+    let mut random = (subsets.into_iter())
+        .filter(|subset| subset.size.is_some())
         .peekable();
     if random.peek().is_none() {
         return;

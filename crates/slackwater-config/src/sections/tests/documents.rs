@@ -2,6 +2,7 @@
 //! mistakes beside secrets, and settings without effect.
 
 use super::super::fleet::read_replicas;
+use super::super::variables::tests::variables;
 use super::*;
 use crate::toml_reader::Format;
 use core::fmt::Write;
@@ -96,6 +97,36 @@ fn file_of_comments_is_valid_beside_complete_flags() {
     let found = alone.expect_err("nothing is set").to_string();
     assert!(found.starts_with("f.toml: is empty, expected"), "{found}");
     Config::load_source(Some(&source), &two_replicas()).expect("complete");
+}
+
+#[test]
+fn index_of_a_subset_in_the_file_takes_precedence_over_the_variable() {
+    let flags = Overrides {
+        variables: variables(&[("SLACKWATER_INDEX", "7")]),
+        ..Overrides::default()
+    };
+    let service = "policy = \"random\"\nreplicas = [\"127.0.0.1:9\"]\nsubset.size = 2\n";
+    let named = format!(
+        "listen = \"127.0.0.1:1\"\n[services.a]\n{service}subset.index = \"none\"\n[services.b]\n{service}\
+         [[routes]]\nservices = [{{ name = \"a\", weight = 1 }}, {{ name = \"b\", weight = 1 }}]\n"
+    );
+    for (text, expected) in [
+        (format!("{BASE}subset.size = 2\n"), &[Some(7)][..]),
+        (
+            format!("{BASE}subset.size = 2\nsubset.index = \"none\"\n"),
+            &[None],
+        ),
+        (
+            format!("{BASE}subset.size = 2\nsubset.index = 3\n"),
+            &[Some(3)],
+        ),
+        (named, &[None, Some(7)]),
+    ] {
+        let source = Source::new("f.toml".into(), text);
+        let loaded = Config::load_source(Some(&source), &flags).expect("valid");
+        let indices = loaded.config.services.iter().map(|it| it.subset.index);
+        assert_eq!(indices.collect::<Vec<_>>(), expected);
+    }
 }
 
 #[test]
