@@ -35,7 +35,7 @@ pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
         return Vec::new();
     };
     if items.is_empty() || items.len() > LISTENERS_MAX {
-        if let Some(definition) = reader.section_definition("listen") {
+        if let Some(definition) = reader.definition("listen") {
             let count = items.len();
             reader.add_mistake(definition.mistake(format!(
                 "found a list of {count}, expected from 1 to {LISTENERS_MAX} addresses"

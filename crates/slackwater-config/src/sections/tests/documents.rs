@@ -130,6 +130,16 @@ fn index_of_a_subset_in_the_file_takes_precedence_over_the_variable() {
 }
 
 #[test]
+fn too_many_listeners_in_flags_are_a_mistake() {
+    let flags = Overrides {
+        listen: (1..66).map(|port| format!("127.0.0.1:{port}")).collect(),
+        ..two_replicas()
+    };
+    let expected = "--listen: found a list of 65, expected from 1 to 64 addresses";
+    assert_eq!(mistakes(&flags), [expected]);
+}
+
+#[test]
 fn values_of_headers_are_not_repeated() {
     let service = "[services.a]\npolicy = \"random\"\nreplicas = [\"127.0.0.1:9\"]\n";
     let base = format!("listen = \"127.0.0.1:1\"\n{service}[[routes]]\nservice = \"a\"\n");
