@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use core::str::FromStr;
 
 /// A network: an address and the number of its leading bits that count. An IPv4 network also
-/// contains its addresses in IPv4-mapped form (`::ffff:10.0.0.1`).
+/// contains its addresses in IPv4-mapped form (`::ffff:10.0.0.1`), and may be written in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -22,6 +22,16 @@ impl Network {
         Self {
             address: unspecified,
             prefix: 0,
+        }
+    }
+
+    /// The IPv4 network that a network of IPv4-mapped addresses means.
+    fn canonical(self) -> Self {
+        match (self.address.to_canonical(), self.prefix.checked_sub(96)) {
+            (address @ IpAddr::V4(_), Some(prefix)) if self.address.is_ipv6() => {
+                Self { address, prefix }
+            }
+            _ => self,
         }
     }
 
@@ -67,7 +77,6 @@ impl FromStr for Network {
             None => Some(bits),
         };
         let prefix = prefix.ok_or("its number of bits is none that it can have")?;
-        let network = Self { address, prefix };
         // "10.0.0.1/8" may mean the single address or the whole network.
         let host_bits = match address {
             IpAddr::V4(address) => u128::from(address.to_bits()),
@@ -75,7 +84,7 @@ impl FromStr for Network {
         };
         let kept = shifted(host_bits, bits - prefix).checked_shl(bits - prefix);
         if kept.unwrap_or(0) == host_bits {
-            Ok(network)
+            Ok(Self { address, prefix }.canonical())
         } else {
             Err("bits are set beyond its prefix")
         }
@@ -109,6 +118,9 @@ mod tests {
             ("::1", "::1", "::2"),
             ("::/0", "2001:db8::1", "10.0.0.1"),
             ("10.0.0.0/8", "::ffff:10.1.2.3", "::10.1.2.3"),
+            ("::ffff:10.0.0.0/104", "10.1.2.3", "11.1.2.3"),
+            ("::ffff:10.0.0.1", "::ffff:10.0.0.1", "::10.0.0.1"),
+            ("::ffff:0.0.0.0/96", "10.0.0.1", "::1"),
         ] {
             assert!(is_in(network, inside), "{network} {inside}");
             assert!(!is_in(network, outside), "{network} {outside}");
@@ -126,6 +138,8 @@ mod tests {
             "::/129",
             "10.0.0/8",
             "10.0.0.1/8",
+            "::ffff:10.0.0.1/104",
+            "::ffff:0.0.0.0/95",
             "2001:db8::1/32",
             "x/8",
             "10.0.0.0/8/8",
