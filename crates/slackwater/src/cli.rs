@@ -156,8 +156,10 @@ fn with_hint(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
-    let command = std::env::args().nth(1).unwrap_or_default();
-    let takes_config = matches!(command.as_str(), "serve" | "agent");
+    // An argument may be no text.
+    let command = std::env::args_os().nth(1).unwrap_or_default();
+    let command = command.to_string_lossy();
+    let takes_config = matches!(&*command, "serve" | "agent");
     let is_file = [".toml", ".yaml", ".yml", ".json", ".conf", ".cfg"]
         .iter()
         .any(|end| found.ends_with(end));

@@ -5,8 +5,10 @@
 
 use core::time::Duration;
 use slackwater_config::Variables;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Output, Stdio};
 
@@ -282,6 +284,14 @@ fn mistakes_are_reported_with_the_flag_or_value_at_fault() {
         let told = complaint(&words, 2);
         assert!(told.contains(expected), "{words}: {told}");
     }
+}
+
+#[test]
+fn flag_that_is_no_text_is_refused() {
+    let argument = OsStr::from_bytes(b"--\xff");
+    let output = unconfigured(SLACKWATER).arg(argument).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
 }
 
 #[test]
