@@ -13,7 +13,9 @@ pub(super) const PATH: Written<PathAndQuery> = Written {
     what: PATH_EXPECTED,
     expected: PATH_EXPECTED,
     parse: |written| {
-        let path = Some(written).filter(|path| path.starts_with('/'));
+        // `PathAndQuery` drops a fragment silently, and accepts octets beyond ASCII.
+        let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
+        let path = Some(written).filter(|path| path.starts_with('/') && path.bytes().all(fits));
         path.and_then(|path| path.parse().ok()).ok_or(Unfit::Range)
     },
     text: PathAndQuery::to_string,

@@ -159,3 +159,14 @@ fn values_of_headers_are_not_repeated() {
         assert!(!fault.contains("s3cret"), "{fault}");
     }
 }
+
+#[test]
+fn paths_of_probes_and_checks_can_be_sent() {
+    for path in ["/a#b", "/ä", "/a b", "a", "/\\u007f"] {
+        for key in ["probe.path", "health.path"] {
+            let found = mistakes_in(&format!("{BASE}{key} = \"{path}\"\n"));
+            assert_eq!(found.len(), 1, "{key} {path} {found:?}");
+            assert!(found[0].contains("expected a path"), "{found:?}");
+        }
+    }
+}
