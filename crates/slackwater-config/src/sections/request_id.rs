@@ -1,6 +1,7 @@
 //! `[request_id]`: the header that carries a request's id, whether a client's id is accepted, and
 //! whether the response carries it.
 
+use crate::routes::why_untouchable;
 use crate::table::{Boolean, Maybe, Written, settings};
 use crate::toml_reader::values::Unfit;
 use http::HeaderName;
@@ -11,7 +12,7 @@ settings! {
     pub struct RequestIdSettings in "request_id" {
         /// Header of the request's id, such as `"x-request-id"`. A request without one gets 32
         /// hexadecimal digits. Replicas receive it.
-        header: Option<HeaderName> = None, Maybe(LOGGED_FIELD), "", fixed;
+        header: Option<HeaderName> = None, Maybe(ID_FIELD), "", fixed;
         /// Keeps the id of a request that brings one of 1 to 128 printable characters. `false`:
         /// every request gets a new id.
         accept: bool = true, Boolean, fixed;
@@ -32,6 +33,19 @@ const SECRETS: [HeaderName; 4] = [
 pub fn holds_secrets(name: &HeaderName) -> bool {
     SECRETS.contains(name)
 }
+
+/// The name of a header that a request's id may replace.
+const ID_FIELD: Written<HeaderName> = Written {
+    parse: |name| {
+        let field = (LOGGED_FIELD.parse)(name)?;
+        why_untouchable(&field).map_or(Ok(field), |why| {
+            Err(Unfit::Other(format!(
+                "found {name:?}, which cannot carry an id: {why}"
+            )))
+        })
+    },
+    ..LOGGED_FIELD
+};
 
 /// The name of a header whose value may appear in the log.
 pub(super) const LOGGED_FIELD: Written<HeaderName> = Written {

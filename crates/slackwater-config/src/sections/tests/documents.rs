@@ -170,3 +170,12 @@ fn paths_of_probes_and_checks_can_be_sent() {
         }
     }
 }
+
+#[test]
+fn header_of_the_connection_carries_no_id() {
+    for name in ["Host", "connection", "te", "upgrade", "content-length"] {
+        let found = mistakes_in(&format!("{BASE}request_id.header = \"{name}\"\n"));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("which cannot carry an id: "), "{found:?}");
+    }
+}
