@@ -380,7 +380,9 @@ pub(super) fn write_tracing(to: &mut String, tracing: &TracingSettings) {
     } else {
         to.push_str("[tracing.resource]\n");
         for (key, value) in &tracing.resource {
-            to.extend([&quote(key), " = ", &quote(value), "\n"]);
+            // A key has fewer forms than a value, so the writer of tables quotes both.
+            let value = toml::Value::String(value.clone());
+            *to += &toml::Table::from_iter([(key.clone(), value)]).to_string();
         }
     }
 }

@@ -179,3 +179,14 @@ fn header_of_the_connection_carries_no_id() {
         assert!(found[0].contains("which cannot carry an id: "), "{found:?}");
     }
 }
+
+#[test]
+fn attributes_with_any_key_are_shown_as_toml() {
+    for key in ["\\u0001", "'\\\"", "a\\nb", "", "a.b", "plain"] {
+        let resource = format!("resource = {{ \"{key}\" = \"'\\\"\\u0001\" }}");
+        let text = format!("{BASE}[tracing]\nendpoint = \"http://127.0.0.1:4317\"\n{resource}\n");
+        let config = read(&text).expect("valid").config;
+        let again = read(&config.to_toml()).expect("the shown configuration is valid");
+        assert_eq!(again.config.tracing.resource, config.tracing.resource);
+    }
+}
