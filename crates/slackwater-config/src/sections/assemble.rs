@@ -2,12 +2,14 @@
 //! read what has rules of its own.
 
 use super::admin::{AdminSettings, read_token_file};
-use super::discovery::DnsServers;
+use super::discovery::{DnsServers, FleetSource};
 use super::fleet::{note_admin_collision, read_admin};
+use super::idle::idle_keys;
 use super::kubernetes::KubernetesSettings;
 use super::listeners::{LocatedListener, read_listeners};
 use super::model::{Config, ServiceConfig};
 use super::replica::ReplicaProtocol;
+use super::request_id::RequestIdSettings;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
 use super::subset::{self, SubsetSettings};
@@ -45,7 +47,7 @@ pub(super) fn assemble<'s>(
     let log = table::read(reader_ref, "");
     let access_log = table::read(reader_ref, "");
     let tracing = read_tracing(reader_ref, variables, &mut remarks);
-    let request_id = table::read(reader_ref, "");
+    let request_id = RequestIdSettings::read(reader_ref, &mut remarks);
     let decisions = table::read(reader_ref, "");
     // Services need the process's own addresses: a replica must not be this process itself.
     let addresses: Vec<_> = listeners.iter().map(LocatedListener::address).collect();
@@ -139,6 +141,11 @@ fn read_sources<'s>(
     remarks: &mut Vec<Remark>,
 ) -> (DnsServers, XdsSettings, KubernetesSettings) {
     let dns = table::read(reader, "");
+    if !(services.iter()).any(|service| matches!(service.discovery.source, FleetSource::Dns(_))) {
+        let told = "only with discovery.dns or discovery.srv";
+        let idle = idle_keys::<DnsServers>(reader, "", |_| true, told);
+        remarks.extend(idle);
+    }
     let fleets: Vec<_> = (services.iter())
         .map(|service| (service.name.as_str(), &service.discovery.source))
         .collect();

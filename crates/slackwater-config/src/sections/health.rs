@@ -1,11 +1,12 @@
 //! `[health]`: whether and how replicas are checked.
 
+use super::idle::idle_key;
 use super::kinds::PATH;
 use crate::table::{
     Choice, HOUR, MINUTE, MS, Maybe, Number, Port, SECOND, SetOf, Span, Status, Within, Written,
     field, named, settings,
 };
-use crate::toml_reader::values::Unfit;
+use crate::toml_reader::values::{Unfit, quote};
 use crate::toml_reader::{Reader, Remark, Severity};
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -87,10 +88,32 @@ const GRPC_SERVICE: Written<String> = Written {
     text: String::clone,
 };
 
+/// Warns about settings that the checks do not use.
+pub(super) fn unused(reader: &Reader<'_>, prefix: &str, health: &HealthSettings) -> Vec<Remark> {
+    let uses: &[(&str, &[HealthCheck])] = &[
+        ("path", &[HealthCheck::Http]),
+        ("statuses", &[HealthCheck::Http]),
+        ("host", &[HealthCheck::Http, HealthCheck::Grpc]),
+        ("grpc_service", &[HealthCheck::Grpc]),
+    ];
+    if health.check == HealthCheck::None {
+        return idle(reader, prefix).into_iter().collect();
+    }
+    let idle = uses
+        .iter()
+        .filter(|(_, checks)| !checks.contains(&health.check));
+    let remarks = idle.filter_map(|(key, checks)| {
+        let names: Vec<_> = checks.iter().map(|check| quote(check.as_str())).collect();
+        let told = format!("only with health.check = {}", names.join(" or "));
+        idle_key(reader, &field::<HealthSettings>(prefix, key), &told)
+    });
+    remarks.collect()
+}
+
 /// Warns about settings of checks where no checks are made.
-pub(super) fn idle(reader: &Reader<'_>, prefix: &str, health: &HealthSettings) -> Option<Remark> {
+fn idle(reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
     let definition = |key| reader.definition(&field::<HealthSettings>(prefix, key));
-    if health.check != HealthCheck::None || definition("check").is_some() {
+    if definition("check").is_some() {
         return None;
     }
     let about = reader.section_definition(&format!("{prefix}health"))?;

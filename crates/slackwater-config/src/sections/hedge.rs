@@ -1,6 +1,8 @@
 //! `[hedge]`: whether and when a second copy of a late request is sent.
 
-use crate::table::{Any, Boolean, Number, Share, Span, Within, keys};
+use super::idle::idle_keys;
+use crate::table::{self, Any, Boolean, Number, Share, Span, Within, field, keys};
+use crate::toml_reader::{Reader, Remark};
 use slackwater_core::tail::HedgeConfig;
 
 /// Whether and when a second copy of a late request is sent.
@@ -47,3 +49,18 @@ keys! { HedgingSettings in "hedge" {
     /// last.
     classes_max at classes_max: Within(Number, 1..=1024);
 } }
+
+impl HedgingSettings {
+    /// Reads the section. Without the key `enabled`, the other keys deserve remarks.
+    pub(super) fn read(reader: &mut Reader<'_>, prefix: &str, remarks: &mut Vec<Remark>) -> Self {
+        let settings: Self = table::read(reader, prefix);
+        if reader
+            .definition(&field::<Self>(prefix, "enabled"))
+            .is_none()
+        {
+            let told = "only with hedge.enabled = true";
+            remarks.extend(idle_keys::<Self>(reader, prefix, |_| true, told));
+        }
+        settings
+    }
+}

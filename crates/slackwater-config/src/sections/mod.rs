@@ -22,6 +22,7 @@ mod fleet_file;
 mod forwarded;
 mod health;
 mod hedge;
+mod idle;
 mod json_value;
 mod key;
 mod key_use;

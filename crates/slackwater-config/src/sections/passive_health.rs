@@ -4,13 +4,14 @@
 //! One key turns each mechanism on or off. `discovery.warm_up` limits both kinds of warm-up, by
 //! evidence and by time, of which only one is active.
 
+use super::idle::{idle_key, idle_keys};
 use crate::table::rows::{Row, rows};
 use crate::table::{
-    self, Any, BOOLEAN, Boolean, Described, HOUR, Key, MS, Number, Section, Share, Span, Within,
-    field, keys,
+    self, Any, BOOLEAN, Boolean, Described, HOUR, MS, Number, Section, Share, Span, Within, field,
+    keys,
 };
 use crate::toml_reader::values::{boolean, show_duration};
-use crate::toml_reader::{Mistake, Reader, Remark, Severity};
+use crate::toml_reader::{Reader, Remark};
 use core::time::Duration;
 use slackwater_core::health::{
     ErrorSettings, HealthConfig, HealthSettings, ProbationSettings, WarmUpSettings,
@@ -103,8 +104,8 @@ trait Mechanism: Section {
         let is_on = reader.setting(&switch, by_default, "", boolean).value;
         if !is_on {
             let told = format!("only with {switch} = true");
-            let settings = Self::KEYS.iter().filter(|key| key.name != Self::SWITCH);
-            remarks.extend(idle::<Self>(reader, prefix, settings, &told));
+            let is_idle = |key: &str| key != Self::SWITCH;
+            remarks.extend(idle_keys::<Self>(reader, prefix, is_idle, &told));
         }
         is_on.then_some(settings)
     }
@@ -124,31 +125,6 @@ impl Mechanism for WarmUpSettings {
     const SWITCH: &'static str = "by_evidence";
 }
 
-/// Returns a remark for each of these keys that is set, because it has no effect.
-fn idle<S: Section>(
-    reader: &Reader<'_>,
-    prefix: &str,
-    settings: impl Iterator<Item = &'static Key<S>>,
-    told: &str,
-) -> Vec<Remark> {
-    let fields = settings.map(|key| field::<S>(prefix, key.name));
-    fields
-        .filter_map(|field| idle_key(reader, field, told))
-        .collect()
-}
-
-/// Returns a remark if the key is set, because it has no effect.
-fn idle_key(reader: &Reader<'_>, field: String, told: &str) -> Option<Remark> {
-    reader.has(&field).then(|| Remark {
-        severity: Severity::Warning,
-        about: Mistake {
-            place: reader.place_near(&field),
-            field,
-            message: format!("does nothing here, {told}"),
-        },
-    })
-}
-
 /// Reads the sections of the service that `prefix` names, with remarks. `warm_up` is the longest
 /// time until a new replica has its whole share; zero: at once.
 pub(super) fn read_passive_health(
@@ -164,7 +140,7 @@ pub(super) fn read_passive_health(
     {
         let told = format!("only with {} = false", ErrorSettings::switch(prefix));
         let field = format!("{prefix}{section}.{key}");
-        remarks.extend(idle_key(reader, field, &told));
+        remarks.extend(idle_key(reader, &field, &told));
     }
     // Each value is in its range, or a mistake has been recorded.
     (settings.validate().unwrap_or_default(), remarks)
@@ -202,8 +178,7 @@ fn read_mechanisms(
         let errors = ErrorSettings::switch(prefix);
         let probation = ProbationSettings::switch(prefix);
         let told = format!("only with {errors} = true or {probation} = true");
-        let keys = HealthSettings::KEYS.iter();
-        remarks.extend(idle::<HealthSettings>(reader, prefix, keys, &told));
+        remarks.extend(idle_keys::<HealthSettings>(reader, prefix, |_| true, &told));
         // The remaining settings have no effect, so they must not make two services differ.
         settings = HealthSettings::off();
     }

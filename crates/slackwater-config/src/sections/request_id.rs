@@ -1,9 +1,11 @@
 //! `[request_id]`: the header that carries a request's id, whether a client's id is accepted, and
 //! whether the response carries it.
 
+use super::idle::idle_keys;
 use crate::routes::why_untouchable;
-use crate::table::{Boolean, Maybe, Written, settings};
+use crate::table::{self, Boolean, Maybe, Written, settings};
 use crate::toml_reader::values::Unfit;
+use crate::toml_reader::{Reader, Remark};
 use http::HeaderName;
 use http::header;
 
@@ -18,6 +20,19 @@ settings! {
         accept: bool = true, Boolean, fixed;
         /// Adds the id to the response.
         to_client: bool = false, Boolean, fixed;
+    }
+}
+
+impl RequestIdSettings {
+    /// Reads the section, with remarks.
+    pub(super) fn read(reader: &mut Reader<'_>, remarks: &mut Vec<Remark>) -> Self {
+        let settings: Self = table::read(reader, "");
+        if settings.header.is_none() {
+            let told = "only with request_id.header";
+            let is_idle = |key: &str| key != "header";
+            remarks.extend(idle_keys::<Self>(reader, "", is_idle, told));
+        }
+        settings
     }
 }
 

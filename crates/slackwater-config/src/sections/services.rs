@@ -6,6 +6,7 @@
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health;
+use super::hedge::HedgingSettings;
 use super::key::KeyRouting;
 use super::key_use::KeyUse;
 use super::kinds::{NAME_BYTES_MAX, is_name};
@@ -155,11 +156,11 @@ impl Section<'_> {
             | FleetSource::Xds(_) => Vec::new(),
         };
         let retries = RetrySettings::read(reader, prefix);
-        let hedge = table::read(reader, prefix);
+        let hedge = HedgingSettings::read(reader, prefix, remarks);
         let tie = TyingSettings::read(reader, prefix, policy.value, remarks);
         let queue = table::read(reader, prefix);
         let health = table::read(reader, prefix);
-        remarks.extend(health::idle(reader, prefix, &health));
+        remarks.extend(health::unused(reader, prefix, &health));
         let (passive_health, idle) =
             read_passive_health(reader, prefix, policy.value, discovery.warm_up);
         remarks.extend(idle);

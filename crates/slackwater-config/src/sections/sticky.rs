@@ -1,10 +1,11 @@
 //! `[sticky]`: how requests that belong together find the same replica.
 
+use super::idle::idle_keys;
 use super::kinds::{FIELD, is_name};
 use crate::table::{
     self, Boolean, Choice, Maybe, Or, Span, Within, Written, field, named, settings,
 };
-use crate::toml_reader::values::Unfit;
+use crate::toml_reader::values::{Unfit, quote};
 use crate::toml_reader::{Reader, Remark, Severity};
 use core::time::Duration;
 use http::HeaderName;
@@ -97,15 +98,29 @@ impl StickySettings {
             severity: Severity::Warning,
             about: definition.mistake("browsers refuse a cookie for all sites that is not for TLS only; set cookie_secure = true"),
         });
-        let remarks = remark.into_iter().chain(settings.idle(reader, prefix));
+        let remarks = remark.into_iter().chain(settings.unused(reader, prefix));
         let remarks = remarks.collect();
         (settings, remarks)
     }
 
+    /// Warns about settings that do nothing with this `by`.
+    fn unused(&self, reader: &Reader<'_>, prefix: &str) -> Vec<Remark> {
+        if self.by == StickyBy::None {
+            return Self::idle(reader, prefix).into_iter().collect();
+        }
+        let of_other = [(StickyBy::Cookie, "cookie"), (StickyBy::Header, "header")];
+        let of_other = of_other.into_iter().filter(|(by, _)| *by != self.by);
+        let remarks = of_other.flat_map(|(by, begins)| {
+            let told = format!("only with sticky.by = {}", quote(by.as_str()));
+            idle_keys::<Self>(reader, prefix, |key| key.starts_with(begins), &told)
+        });
+        remarks.collect()
+    }
+
     /// Warns about settings of stickiness where stickiness is off.
-    fn idle(&self, reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
+    fn idle(reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
         let definition = |key| reader.definition(&field::<Self>(prefix, key));
-        if self.by != StickyBy::None || definition("by").is_some() {
+        if definition("by").is_some() {
             return None;
         }
         let about = reader.section_definition(&format!("{prefix}sticky"))?;

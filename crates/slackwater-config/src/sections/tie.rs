@@ -2,6 +2,7 @@
 //! the networks of the replicas that it shares such requests with.
 
 use super::forwarded::NETWORKS;
+use super::idle::idle_keys;
 use super::network::Network;
 use crate::table::{
     self, Any, Boolean, Judge, Kind, Meaning, Number, Or, Share, Span, Within, field, millionths,
@@ -72,7 +73,7 @@ settings! {
 }
 
 impl TyingSettings {
-    /// Reads the section. A policy that probes before each choice ties no copies.
+    /// Reads the section, with remarks. A policy that probes before each choice ties no copies.
     pub(super) fn read(
         reader: &mut Reader<'_>,
         prefix: &str,
@@ -81,6 +82,10 @@ impl TyingSettings {
     ) -> Self {
         let settings: Self = table::read(reader, prefix);
         let definition = reader.definition(&field::<Self>(prefix, "enabled"));
+        if definition.is_none() {
+            let told = "only with tie.enabled = true";
+            remarks.extend(idle_keys::<Self>(reader, prefix, |_| true, told));
+        }
         let definition =
             definition.filter(|_| settings.enabled && policy.reports == Reports::Round);
         remarks.extend(definition.map(|definition| Remark {

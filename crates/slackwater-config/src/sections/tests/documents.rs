@@ -19,6 +19,11 @@ fn mistakes_in(text: &str) -> Vec<String> {
     read(text).map_or_else(|mistakes| mistakes.lines(), |_| Vec::new())
 }
 
+fn remarks_in(text: &str) -> Vec<String> {
+    let remarks = read(text).expect("valid").remarks;
+    remarks.iter().map(ToString::to_string).collect()
+}
+
 #[test]
 fn quoted_key_with_dots_or_brackets_is_unknown() {
     for (section, key) in [
@@ -177,6 +182,76 @@ fn header_of_the_connection_carries_no_id() {
         let found = mistakes_in(&format!("{BASE}request_id.header = \"{name}\"\n"));
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("which cannot carry an id: "), "{found:?}");
+    }
+}
+
+#[test]
+fn settings_without_effect_are_remarked() {
+    let only = |told: &str| format!("warning: does nothing here, only with {told}");
+    for (text, field, told) in [
+        (
+            "health = { check = \"tcp\", path = \"/up\" }",
+            "health.path",
+            "health.check = \"http\"",
+        ),
+        (
+            "health = { check = \"tcp\", host = \"a\" }",
+            "health.host",
+            "health.check = \"http\" or \"grpc\"",
+        ),
+        (
+            "health = { check = \"http\", grpc_service = \"a\" }",
+            "health.grpc_service",
+            "health.check = \"grpc\"",
+        ),
+        (
+            "health = { check = \"grpc\", statuses = [200] }",
+            "health.statuses",
+            "health.check = \"http\"",
+        ),
+        ("hedge.budget = 0.5", "hedge.budget", "hedge.enabled = true"),
+        ("tie.burst = 5", "tie.burst", "tie.enabled = true"),
+        (
+            "request_id.to_client = true",
+            "request_id.to_client",
+            "request_id.header",
+        ),
+        (
+            "dns.servers = [\"10.0.0.53\"]",
+            "dns.servers",
+            "discovery.dns or discovery.srv",
+        ),
+        (
+            "sticky = { by = \"cookie\", header = \"x-a\" }",
+            "sticky.header",
+            "sticky.by = \"header\"",
+        ),
+        (
+            "sticky = { by = \"address\", cookie_secure = true }",
+            "sticky.cookie_secure",
+            "sticky.by = \"cookie\"",
+        ),
+    ] {
+        let found = remarks_in(&format!("{BASE}{text}\n"));
+        assert_eq!(found.len(), 1, "{text} {found:?}");
+        assert!(
+            found[0].ends_with(&format!("{field}: {}", only(told))),
+            "{found:?}"
+        );
+    }
+    for text in [
+        "hedge = { enabled = false, budget = 0.5 }",
+        "tie = { enabled = false, burst = 5 }",
+        "health = { check = \"grpc\", host = \"a\", grpc_service = \"b\" }",
+        "request_id = { header = \"x-id\", to_client = true }",
+        "sticky = { by = \"cookie\", cookie = \"a\" }",
+        "sticky = { by = \"header\", header = \"x-a\" }",
+    ] {
+        assert_eq!(
+            remarks_in(&format!("{BASE}{text}\n")),
+            Vec::<String>::new(),
+            "{text}"
+        );
     }
 }
 

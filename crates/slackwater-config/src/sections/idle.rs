@@ -1,0 +1,25 @@
+//! Remarks on keys that are set and have no effect, because of what other keys say.
+
+use crate::table::{Section, field};
+use crate::toml_reader::{Reader, Remark, Severity};
+
+/// Returns a remark for each of these keys of a section that is set, because it has no effect.
+pub(super) fn idle_keys<S: Section>(
+    reader: &Reader<'_>,
+    prefix: &str,
+    is_idle: impl Fn(&str) -> bool,
+    told: &str,
+) -> Vec<Remark> {
+    let keys = S::KEYS.iter().filter(|key| is_idle(key.name));
+    keys.filter_map(|key| idle_key(reader, &field::<S>(prefix, key.name), told))
+        .collect()
+}
+
+/// Returns a remark if the key is set, because it has no effect.
+pub(super) fn idle_key(reader: &Reader<'_>, field: &str, told: &str) -> Option<Remark> {
+    let definition = reader.definition(field)?;
+    Some(Remark {
+        severity: Severity::Warning,
+        about: definition.mistake(format!("does nothing here, {told}")),
+    })
+}
