@@ -44,7 +44,7 @@ const (
 )
 
 // probeConnectionsMax is the most connections to one replica for probes, unless the base has a
-// limit. Connecting goes on after its probe, for connectMax at most.
+// limit. Connecting goes on after its probe, for connectMax at most, and again for the TLS handshake.
 const probeConnectionsMax = 64
 
 // dial opens a connection, as [http.Transport.DialContext] does.
@@ -119,6 +119,9 @@ func newHTTPProber(b *balancer, o *options) *httpProber {
 		}
 		if own.DialContext == nil && own.Dial == nil {
 			own.DialContext = (&net.Dialer{}).DialContext
+		}
+		if own.TLSHandshakeTimeout <= 0 || own.TLSHandshakeTimeout > connectMax {
+			own.TLSHandshakeTimeout = connectMax
 		}
 		own.DialContext, own.DialTLSContext = inTime(own.DialContext), inTime(own.DialTLSContext)
 		p.client.Client = &http.Client{

@@ -258,6 +258,9 @@ func (p *partitions) settle(now policy.Instant, number uint16, order *order) {
 	}
 }
 
+// isBusy reports whether the partition has had queries lately.
+func (p *partition) isBusy() bool { return p.busy.inFlight > 0 || p.recent > 0 }
+
 // view returns the busiest partitions, and how many are replicated.
 func (p *partitions) view(now policy.Instant, order *order) policy.KeyView {
 	var view policy.KeyView
@@ -265,11 +268,13 @@ func (p *partitions) view(now policy.Instant, order *order) policy.KeyView {
 	var busiest []uint16
 	for number := range current {
 		of := &current[number]
-		of.update(now)
 		if of.homes > 1 {
 			view.Replicated++
 		}
-		if of.busy.inFlight > 0 || of.recent > 0 {
+		if of.isBusy() {
+			of.update(now)
+		}
+		if of.isBusy() {
 			busiest = append(busiest, uint16(number))
 		}
 	}

@@ -25,7 +25,7 @@ const (
 	bodyPatience  = 10 * time.Millisecond
 	headBytesMax  = 64 << 10
 	idleKeptAlive = 90 * time.Second
-	// connectMax is how long connecting takes at most. It goes on after its probe, for the next one,
+	// connectMax is how long connecting takes at most, and then the TLS handshake. It goes on after its probe, for the next one,
 	// so that a replica that is silent could otherwise have any number of connections.
 	connectMax     = 2 * time.Second
 	connectionsMax = 64
@@ -182,6 +182,7 @@ func (c *HTTPClient) httpClient() *http.Client {
 		c.client = &http.Client{
 			Transport: &http.Transport{
 				DialContext:            (&net.Dialer{Timeout: connectMax}).DialContext,
+				TLSHandshakeTimeout:    connectMax,
 				DisableCompression:     true,
 				MaxConnsPerHost:        connectionsMax,
 				MaxIdleConnsPerHost:    idlePerReplica,

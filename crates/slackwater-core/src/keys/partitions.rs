@@ -275,13 +275,13 @@ impl Partitions {
 
     /// The busiest partitions, and how many are replicated.
     pub(super) fn view(&self, now: Instant, order: &Order) -> KeyView {
-        let current = self.list.iter().map(|&of| {
-            let mut current = of;
-            current.update(now);
-            current
-        });
-        let mut busiest: Vec<_> = (0_u16..).zip(current).collect();
-        busiest.retain(|(_, of)| of.busy.in_flight > 0 || of.recent > 0);
+        let is_busy = |of: &Partition| of.busy.in_flight > 0 || of.recent > 0;
+        let mut busiest: Vec<_> = (0_u16..).zip(self.list.iter().copied()).collect();
+        busiest.retain(|(_, of)| is_busy(of));
+        for (_, of) in &mut busiest {
+            of.update(now);
+        }
+        busiest.retain(|(_, of)| is_busy(of));
         busiest.sort_by_key(|(_, of)| Reverse(of.busy.mean));
         let busiest = busiest.iter().take(KeyView::PARTITIONS_MAX);
         let view = |&(partition, of): &(u16, Partition)| {

@@ -133,8 +133,8 @@ pub(super) struct Gradient {
     samples: Vec<u64>,
     /// All samples of the window, including those that are not kept.
     seen: u32,
-    /// A sample of the window is of a success.
-    succeeded: bool,
+    /// How many of them are not of a success.
+    failures: u32,
     /// The most queries in flight at a time in the window.
     rif_max: u32,
 }
@@ -149,7 +149,7 @@ impl Gradient {
             window_began: None,
             samples: Vec::with_capacity(SAMPLES_MAX as usize),
             seen: 0,
-            succeeded: false,
+            failures: 0,
             rif_max: 0,
             config,
         }
@@ -211,7 +211,7 @@ impl Gradient {
             None => self.samples.push(latency_ns),
         }
         self.seen = self.seen.saturating_add(1);
-        self.succeeded |= end == End::Success;
+        self.failures += u32::from(end != End::Success);
         let enough = self.limit().min(SAMPLES_MAX);
         if self.seen >= self.config.samples_min.max(enough)
             && now.ns_since(began) >= span_ns(self.config.window)
@@ -247,7 +247,7 @@ impl Gradient {
         self.window_began = None;
         self.samples.clear();
         self.seen = 0;
-        self.succeeded = false;
+        self.failures = 0;
         self.rif_max = 0;
     }
 
@@ -265,7 +265,9 @@ impl Gradient {
         let followed = lowered + (self.limit * UNIT).isqrt();
         // Latencies at a fraction of the limit show nothing about a higher limit.
         let is_used = u64::from(self.rif_max) * UNIT >= self.limit / 2;
-        if followed < self.limit || is_used && self.succeeded {
+        // Slow failures that are more than the outer quarter have a part in the latency.
+        let succeeds = self.failures <= self.seen / 4;
+        if followed < self.limit || is_used && succeeds {
             let (least, most) = (self.config.limit_min, self.config.limit_max);
             self.limit = followed.clamp(u64::from(least) * UNIT, u64::from(most) * UNIT);
         }

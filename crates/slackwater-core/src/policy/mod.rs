@@ -71,10 +71,8 @@ use core::fmt::Debug;
 /// A way to choose replicas.
 ///
 /// A choice never waits, never does I/O and never allocates `[A1]`. `now` should not step back. If
-/// it does, the policy keeps the latest time that it has seen. No method but
-/// [`spares_some`](Self::spares_some) has a default: a wrapper that leaves one out does not
-/// compile, and a new [`Event`] passes through it. A wrapper between keys and health must pass that
-/// one on.
+/// it does, the policy keeps the latest time that it has seen. No method has a default: a wrapper
+/// that leaves one out does not compile, and a new [`Event`] passes through it.
 pub trait Policy: Debug + Send {
     /// The name that selects it, as in [`POLICIES`].
     fn name(&self) -> &'static str;

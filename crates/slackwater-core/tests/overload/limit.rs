@@ -237,6 +237,16 @@ fn slow_failures_lower_the_limit_and_failures_never_raise_it() {
         let before = limit.limit();
         windows(&mut limit, &mut now, 5, ms(16), end);
         assert!(limit.limit() <= before, "not slow enough to lower it");
+        windows(&mut limit, &mut now, 2, ms(10), End::Success);
+        let before = limit.limit();
+        for _ in 0..50 {
+            let started_at = now;
+            (0..before).for_each(|_| limit.start(started_at, before));
+            now += ms(16);
+            limit.finish(now, started_at, End::Success);
+            (1..before).for_each(|_| limit.finish(now, started_at, end));
+        }
+        assert!(limit.limit() <= before, "nor with a success among them");
     }
 }
 

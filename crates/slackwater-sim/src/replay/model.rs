@@ -66,13 +66,12 @@ impl Model {
 
     /// Makes a model of the first `longest` nanoseconds, as if the recording had ended there.
     fn of_first(history: &History, longest: Time, stop: &AtomicBool) -> Option<Self> {
-        let (begins, ends) = settled_span(history)?;
+        let (begins, _) = settled_span(history)?;
         let bound = begins.saturating_add(longest);
         if history.ended_at() <= bound {
             return Self::of_whole(history, None, stop);
         }
-        let cut_ns = (ends > bound).then_some(longest);
-        Self::of_whole(&history.until(bound), cut_ns, stop)
+        Self::of_whole(&history.until(bound), Some(longest), stop)
     }
 
     /// Makes a model of this history, which is the first `cut_ns` of a longer one if that is

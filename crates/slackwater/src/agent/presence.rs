@@ -67,8 +67,6 @@ struct State {
     stopping: bool,
 }
 
-impl State {}
-
 /// Connections that failed since the last successful one.
 #[derive(Debug)]
 struct Doubt {

@@ -1,7 +1,7 @@
 //! A client that makes no progress is cut off, whatever else it sends. A request that waits for a
 //! full replica waits no longer than its timeout.
 
-use crate::clients::{ask, get};
+use crate::clients::{Client, ask, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::{self, Replica};
 use crate::room::in_flight;
@@ -107,6 +107,26 @@ async fn unread_http2_response_is_reset_while_others_are_read() {
     // Data that was on its way before is complete, and then the reset follows.
     let lost = lost.await.unwrap().unwrap().unwrap_err();
     assert_eq!(lost.reason(), Some(h2::Reason::CANCEL));
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn wait_for_a_free_stream_ends_at_the_clients_deadline() {
+    let go = Arc::new(Semaphore::new(0));
+    let address = replicas::http2_held(&go).await;
+    let toml = "[replica]\nprotocol = \"h2c\"\nconnections_max = 1\n[limits]\nstreams_max = 1\n\
+                [timeouts]\nconnect = \"1m\"";
+    let proxy = Proxy::start(&[address], toml);
+    let first = ask(proxy.address, "/");
+    in_flight(&proxy, 1).await;
+    let mut second = Client::connect(proxy.address).await;
+    let head = "GET / HTTP/1.1\r\nhost: x\r\nx-slackwater-timeout-ms: 100\r\n\r\n";
+    second.send(head).await;
+    let answer = second.answer().await;
+    assert_eq!(answer.status, 504);
+    assert_eq!(answer.field("x-slackwater-error"), Some("deadline"));
+    go.add_permits(1);
+    assert_eq!(first.await.unwrap().status, 200);
     proxy.settled().await;
 }
 

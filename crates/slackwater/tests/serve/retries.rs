@@ -365,6 +365,20 @@ async fn retry_after_is_respected_up_to_a_limit() {
 }
 
 #[tokio::test]
+async fn wait_beyond_the_clients_deadline_is_no_retry() {
+    let bad = [
+        says("a", 503, "retry-after: 30\r\n").await,
+        says("b", 503, "retry-after: 30\r\n").await,
+    ];
+    let addresses = bad.each_ref().map(|replica| replica.address);
+    let proxy = Proxy::start(&addresses, "[retries]\nretry_after_max = \"1m\"");
+    let head = "GET / HTTP/1.1\r\nx-slackwater-timeout-ms: 10000\r\n";
+    assert_eq!(statuses(&proxy, head, 1).await, [503]);
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/retries").await, 0);
+}
+
+#[tokio::test]
 async fn single_replica_is_not_retried_after_a_wait() {
     let bad = says("bad", 503, "retry-after: 30\r\n").await;
     let toml = "[retries]\nbackoff_base = \"1m\"\nbackoff_max = \"1m\"\nretry_after_max = \"1m\"";

@@ -198,7 +198,7 @@ impl Replica {
             }
         }
         // Boxed, so that the usual path does not carry its size.
-        let anew = self.exchange_anew(request, deadline, (ticks, timeouts.ends));
+        let anew = self.exchange_anew(request, deadline, (ticks, timeouts));
         Box::pin(anew).await.map_err(|failure| Failure {
             is_unsent: failure.is_unsent && !may_be_written,
             ..failure
@@ -209,10 +209,10 @@ impl Replica {
         &self,
         request: Box<Request<RequestBody>>,
         deadline: Deadline,
-        (ticks, ends): (Ticks, Option<Instant>),
+        (ticks, timeouts): (Ticks, AttemptTimeouts),
     ) -> Result<Reply, Failure> {
         let began = Instant::now();
-        let held = match self.new_connection(&request, ends).await {
+        let held = match self.new_connection(&request, timeouts).await {
             Ok(held) => held,
             Err(no_stream) => {
                 return Err(Failure {
@@ -321,26 +321,30 @@ impl Replica {
         tells.then(|| request.extensions().get()).flatten()
     }
 
-    /// Opens a connection, or waits for a stream, but not beyond the request's end.
+    /// Opens a connection, or waits for a stream, but not beyond the request's end. A wait for a
+    /// stream also ends at the client's deadline; a connect does not, because one that is cut is
+    /// evidence against the replica.
     async fn new_connection(
         &self,
         request: &Request<RequestBody>,
-        ends: Option<Instant>,
+        AttemptTimeouts { ends, wanted, .. }: AttemptTimeouts,
     ) -> Result<Held, NoStream> {
         let connect = self.options.connect;
-        let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
-        let wait = ends.map_or(connect, |ends| connect.min(left(ends)));
+        let within = |end: Option<Instant>| {
+            let left = |end: Instant| end.saturating_duration_since(Instant::now());
+            end.map_or(connect, |end| connect.min(left(end)))
+        };
         match &self.connections {
             Connections::Http1(pool) => {
                 let client = self.client_of(request).cloned();
-                let opened = pool.open(&self.target, client, &self.options, wait);
+                let opened = pool.open(&self.target, client, &self.options, within(ends));
                 let connection = opened.await.map_err(NoStream::Unreachable)?;
                 Ok(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
                 let length = Length::of(request.body());
                 let (target, options) = (Rc::clone(&self.target), Rc::clone(&self.options));
-                let multiplex = Rc::clone(multiplex);
+                let (multiplex, wait) = (Rc::clone(multiplex), within(wanted));
                 let mut opening = Box::pin(async move {
                     let opening = multiplex.find_or_open(&target, &options, length, wait);
                     opening.await

@@ -80,8 +80,8 @@ impl ReplicaOptions {
         if self.own_lack.is_due() {
             tracing::warn!(
                 %error,
-                "cannot open connections to replicas: raise the hard limit of open files (ulimit -Hn, \
-                 LimitNOFILE= of systemd), or lower limits.connections_max"
+                "cannot open connections to replicas: if there are too many open files, raise their hard \
+                 limit (ulimit -Hn, LimitNOFILE= of systemd), or lower limits.connections_max"
             );
         }
     }

@@ -395,6 +395,7 @@ impl<'s> Attempts<'s> {
         match error {
             AttemptError::Failed(failure) => match failure.cause {
                 Cause::Full => self.no_room(),
+                cause @ Cause::Shed(_) => answer(Some(&cause)),
                 _ if failure.is_unsent && self.is_over() => self.no_room(),
                 cause => answer(Some(&cause)),
             },
@@ -421,9 +422,11 @@ impl<'s> Attempts<'s> {
         if attempt > self.rules.attempts_max || !error.has_request() {
             return None;
         }
+        let wanted = |wanted: Instant| wanted.saturating_duration_since(Instant::now());
+        let left = (self.wanted).map_or(self.left(), |it| self.left().min(wanted(it)));
         let hint = match error {
             // Without time for an answer, another attempt would be wasted work.
-            _ if error.is_unsent() => return (!self.left().is_zero()).then_some(RetryWait::None),
+            _ if error.is_unsent() => return (!left.is_zero()).then_some(RetryWait::None),
             AttemptError::Failed(failure)
                 if self.may_repeat && follow(self.rules, &failure.cause) =>
             {
@@ -432,7 +435,7 @@ impl<'s> Attempts<'s> {
             AttemptError::Failed(_) => return None,
             AttemptError::Rejected(rejected) => rejected.hint(),
         };
-        let wait = retries.wait(waits, hint, self.left())?;
+        let wait = retries.wait(waits, hint, left)?;
         Some(RetryWait::First(retries.acquire_permit()?, wait))
     }
 }
