@@ -198,7 +198,7 @@ impl Replica {
             }
         }
         // Boxed, so that the usual path does not carry its size.
-        let anew = self.exchange_anew(request, deadline, (ticks, timeouts));
+        let anew = self.exchange_anew(request, deadline, (ticks, *timeouts));
         Box::pin(anew).await.map_err(|failure| Failure {
             is_unsent: failure.is_unsent && !may_be_written,
             ..failure
