@@ -4,7 +4,7 @@
 use super::admin::{AdminSettings, read_token_file};
 use super::discovery::{DnsServers, FleetSource};
 use super::fleet::{note_admin_collision, read_admin};
-use super::idle::idle_keys;
+use super::idle::{idle_keys, is_other};
 use super::kubernetes::KubernetesSettings;
 use super::listeners::{LocatedListener, read_listeners};
 use super::model::{Config, ServiceConfig};
@@ -140,10 +140,10 @@ fn read_sources<'s>(
     (services, zone): (&[ServiceConfig], &ZoneSettings),
     remarks: &mut Vec<Remark>,
 ) -> (DnsServers, XdsSettings, KubernetesSettings) {
-    let dns = table::read(reader, "");
+    let dns: DnsServers = table::read(reader, "");
     if !(services.iter()).any(|service| matches!(service.discovery.source, FleetSource::Dns(_))) {
         let told = "only with discovery.dns or discovery.srv";
-        let idle = idle_keys::<DnsServers>(reader, "", |_| true, told);
+        let idle = idle_keys::<DnsServers>(reader, "", |key| is_other(&dns, key), told);
         remarks.extend(idle);
     }
     let fleets: Vec<_> = (services.iter())

@@ -1,6 +1,6 @@
 //! `[health]`: whether and how replicas are checked.
 
-use super::idle::idle_key;
+use super::idle::{idle_key, is_other};
 use super::kinds::PATH;
 use crate::table::{
     Choice, HOUR, MINUTE, MS, Maybe, Number, Port, SECOND, SetOf, Span, Status, Within, Written,
@@ -101,7 +101,7 @@ pub(super) fn unused(reader: &Reader<'_>, prefix: &str, health: &HealthSettings)
     }
     let idle = uses
         .iter()
-        .filter(|(_, checks)| !checks.contains(&health.check));
+        .filter(|(key, checks)| !checks.contains(&health.check) && is_other(health, key));
     let remarks = idle.filter_map(|(key, checks)| {
         let names: Vec<_> = checks.iter().map(|check| quote(check.as_str())).collect();
         let told = format!("only with health.check = {}", names.join(" or "));

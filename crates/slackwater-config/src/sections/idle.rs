@@ -15,6 +15,14 @@ pub(super) fn idle_keys<S: Section>(
         .collect()
 }
 
+/// Whether the value of a key is not its default. A default without effect is no surprise, and is in
+/// each [shown](crate::Config::to_toml) configuration.
+pub(super) fn is_other<S: Section + Default>(settings: &S, name: &str) -> bool {
+    let default = S::default();
+    let mut keys = S::KEYS.iter().filter(|key| key.name == name);
+    keys.any(|key| key.place.show(settings) != key.place.show(&default))
+}
+
 /// Returns a remark if the key is set, because it has no effect.
 pub(super) fn idle_key(reader: &Reader<'_>, field: &str, told: &str) -> Option<Remark> {
     let definition = reader.definition(field)?;

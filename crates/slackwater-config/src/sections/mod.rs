@@ -148,9 +148,8 @@ impl Config {
         set: &SettingOverrides,
     ) -> Result<Loaded, Mistakes> {
         let flags_given = flags.flags();
-        if flags_given.iter().all(|flag| flag.values.is_empty()) {
-            source.map_or(Ok(()), Self::refuse_empty)?;
-        }
+        let are_flags_empty = flags_given.iter().all(|flag| flag.values.is_empty());
+        source.map_or(Ok(()), |source| Self::refuse_empty(source, are_flags_empty))?;
         let mut reader = Reader::new(source, flags_given)?;
         reader.suggest(crate::table::FOREIGN_NAMES);
         reader.suggest(policies::foreign_names::KEYS);
@@ -165,15 +164,11 @@ impl Config {
         Self::load_over(source, flags, &fitting)
     }
 
-    /// Refuses a file without any key. Beside flags it may be complete, or an editor has just
-    /// truncated it.
-    ///
-    /// # Errors
-    ///
-    /// Returns that it is empty.
-    pub fn refuse_empty(source: &Source) -> Result<(), Mistakes> {
-        let is_comment = |line: &str| line.is_empty() || line.starts_with('#');
-        if !source.text().lines().all(|line| is_comment(line.trim())) {
+    /// Refuses an empty file, which has probably been truncated, and one of comments that is
+    /// `alone`, without flags.
+    fn refuse_empty(source: &Source, alone: bool) -> Result<(), Mistakes> {
+        let is_nothing = |line: &str| line.is_empty() || alone && line.starts_with('#');
+        if !source.text().lines().all(|line| is_nothing(line.trim())) {
             return Ok(());
         }
         Err(Mistakes::new(vec![Mistake {

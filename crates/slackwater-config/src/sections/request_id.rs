@@ -1,7 +1,7 @@
 //! `[request_id]`: the header that carries a request's id, whether a client's id is accepted, and
 //! whether the response carries it.
 
-use super::idle::idle_keys;
+use super::idle::{idle_keys, is_other};
 use crate::routes::why_untouchable;
 use crate::table::{self, Boolean, Maybe, Written, settings};
 use crate::toml_reader::values::Unfit;
@@ -29,7 +29,7 @@ impl RequestIdSettings {
         let settings: Self = table::read(reader, "");
         if settings.header.is_none() {
             let told = "only with request_id.header";
-            let is_idle = |key: &str| key != "header";
+            let is_idle = |key: &str| is_other(&settings, key);
             remarks.extend(idle_keys::<Self>(reader, "", is_idle, told));
         }
         settings

@@ -1,6 +1,6 @@
 //! `[sticky]`: how requests that belong together find the same replica.
 
-use super::idle::idle_keys;
+use super::idle::{idle_keys, is_other};
 use super::kinds::{FIELD, is_name};
 use crate::table::{
     self, Boolean, Choice, Maybe, Or, Span, Within, Written, field, named, settings,
@@ -112,7 +112,8 @@ impl StickySettings {
         let of_other = of_other.into_iter().filter(|(by, _)| *by != self.by);
         let remarks = of_other.flat_map(|(by, begins)| {
             let told = format!("only with sticky.by = {}", quote(by.as_str()));
-            idle_keys::<Self>(reader, prefix, |key| key.starts_with(begins), &told)
+            let is_idle = |key: &str| key.starts_with(begins) && is_other(self, key);
+            idle_keys::<Self>(reader, prefix, is_idle, &told)
         });
         remarks.collect()
     }

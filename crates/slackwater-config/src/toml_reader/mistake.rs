@@ -162,10 +162,18 @@ impl Mistakes {
         self.fault(what, &self.to_string())
     }
 
-    /// Like the conversion to a fault, without source lines: for logs and pages that others may
+    /// Like [`fault_in`](Self::fault_in), without source lines: for logs and pages that others may
     /// read, because a line may contain a secret.
-    pub fn fault_without_source(&self) -> Fault {
-        self.fault("configuration", &self.lines().join("\n"))
+    pub fn fault_without_source(&self, what: &str) -> Fault {
+        self.fault(what, &self.without_source())
+    }
+
+    fn without_source(&self) -> String {
+        let mut lines = self.lines();
+        if self.omitted > 0 {
+            lines.push(format!("and {} more", self.omitted));
+        }
+        lines.join("\n")
     }
 
     fn fault(&self, what: &str, told: &str) -> Fault {

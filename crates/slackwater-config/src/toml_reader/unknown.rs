@@ -67,17 +67,24 @@ impl<'s> Reader<'s> {
         let are_keys_chosen = self.asked.contains(&join(&pattern(path), "*"));
         for (key, value) in table {
             let field = join(path, key.get_ref());
+            let shape = pattern(&field);
             // A quoted key may look like the path of another key, which was not read from here.
             if key.get_ref().contains(['.', '[', ']']) && !are_keys_chosen {
+                let is_path = (self.asked.range(shape.clone()..).next())
+                    .is_some_and(|asked| asked.starts_with(&shape));
+                let answer = self.answer(path, key.get_ref(), value.get_ref().is_table());
                 unknowns.push(Mistake {
                     place: self.place_of(key.span()),
-                    message: QUOTED.to_owned(),
+                    message: if is_path {
+                        QUOTED.to_owned()
+                    } else {
+                        answer.message
+                    },
                     field: field.clone(),
                 });
                 meant.push(field);
                 continue;
             }
-            let shape = pattern(&field);
             // A value may contain further keys or elements only if the program reads some below its
             // path.
             let asked_inside = |opening: &str| {
@@ -145,7 +152,11 @@ impl<'s> Reader<'s> {
         Mistake {
             place: self.place_of(span),
             field: field.to_owned(),
-            message: format!("found {}, expected {section}", found(value)),
+            // A text may be a secret that belongs into the section.
+            message: match value {
+                DeValue::String(_) => format!("found a text, expected {section}"),
+                other => format!("found {}, expected {section}", found(other)),
+            },
         }
     }
 

@@ -125,7 +125,7 @@ impl<'c> Sources<'c> {
                 let opened = spawn_blocking(opening).await;
                 let opened = opened.map_err(|error| Fault::runtime(error.to_string()))?;
                 let (source, first) = opened.map_err(|mistakes| {
-                    mistakes.fault_in(&format!("fleet of service {}", service.name))
+                    mistakes.fault_without_source(&format!("fleet of service {}", service.name))
                 })?;
                 Ok(Opened::File(Box::new(source), first))
             }

@@ -7,6 +7,7 @@
 use super::Args;
 use super::refusals::{Refusal, Refusals};
 use crate::process::log_remark;
+use core::time::Duration;
 use slackwater_config::Fault;
 use slackwater_config::toml_reader::{Mistakes, Remark, Source};
 use slackwater_config::{ChosenPolicy, Config, Loaded, Overrides, SettingOverrides, Variables};
@@ -14,6 +15,10 @@ use slackwater_discovery::file_watch::FileWatch;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::time::timeout;
+
+/// The longest wait for the file at a reload: orders and other signals wait as well.
+const READ_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Policies that clusters choose, by service.
 pub(super) type Choices = BTreeMap<String, ChosenPolicy>;
@@ -97,22 +102,22 @@ impl Written {
     /// hang, and resolving host names may take long.
     pub(super) async fn load_again(&mut self) -> Result<Read, Fault> {
         let file = self.file.clone();
-        let source = in_background(move || read(file.as_deref())).await?;
+        let reading = in_background(move || read(file.as_deref()));
+        let in_time = timeout(READ_TIME_MAX, reading).await;
+        let late = |_| {
+            Err(Fault::runtime(
+                "the configuration cannot be read: its file hangs",
+            ))
+        };
+        let source = in_time.unwrap_or_else(late)?;
         if let (Err(_), Some(watch)) = (&source, &mut self.watch) {
             watch.retry();
         }
-        let source = source.map_err(|mistakes| mistakes.fault_without_source())?;
-        let has_keys = |source: &Source| Config::refuse_empty(source).is_ok();
-        if let Some(source) = &source
-            && self.source.as_deref().is_none_or(has_keys)
-        {
-            let full = Config::refuse_empty(source);
-            full.map_err(|mistakes| mistakes.fault_without_source())?;
-        }
+        let source = source.map_err(|mistakes| mistakes.fault_without_source("configuration"))?;
         let mut base = self.set.clone();
         let choices = base.take_chosen();
         let read = self.load_over(source, base, choices).await?;
-        read.map_err(|mistakes| mistakes.fault_without_source())
+        read.map_err(|mistakes| mistakes.fault_without_source("configuration"))
     }
 
     /// Returns the configuration with these settings in place of the current ones, over the file's
@@ -283,8 +288,6 @@ fn load_allowed(
 mod tests {
     use super::*;
     use crate::record::RecordArgs;
-    use core::time::Duration;
-    use tokio::time::timeout;
 
     #[tokio::test(start_paused = true)]
     async fn a_file_that_could_not_be_read_is_reported_again_though_it_is_unchanged() {

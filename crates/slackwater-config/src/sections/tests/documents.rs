@@ -30,18 +30,14 @@ fn quoted_key_with_dots_or_brackets_is_unknown() {
         ("", "tls.client_ca"),
         ("", "admin.listen"),
         ("", "routes[7]"),
-        ("retries", "on[0]"),
         ("routes", "limits.body_bytes_max"),
     ] {
         let service = "[services.a]\npolicy = \"random\"\nreplicas = [\"127.0.0.1:9\"]\n";
         let routes = format!("listen = \"127.0.0.1:1\"\n{service}[[routes]]\nservice = \"a\"\n");
-        let (text, field) = match section {
-            "" => (format!("{BASE}{key:?} = 1\n"), key.to_owned()),
-            "routes" => (format!("{routes}{key:?} = 1\n"), format!("routes[0].{key}")),
-            _ => (
-                format!("{BASE}[{section}]\n{key:?} = 1\n"),
-                format!("{section}.{key}"),
-            ),
+        let (text, field) = if section.is_empty() {
+            (format!("{BASE}{key:?} = 1\n"), key.to_owned())
+        } else {
+            (format!("{routes}{key:?} = 1\n"), format!("routes[0].{key}"))
         };
         let found = mistakes_in(&text);
         assert_eq!(found.len(), 1, "{found:?}");
@@ -54,6 +50,9 @@ fn quoted_key_with_dots_or_brackets_is_unknown() {
             "{found:?}"
         );
     }
+    let found = mistakes_in(&format!("{BASE}\"sticky.colour.x\" = 1\n"));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(!found[0].contains("quotation"), "{found:?}");
     let found = mistakes_in(&format!("{BASE}[\"replica.tls\"]\nca = \"ca.pem\"\n"));
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(
@@ -151,17 +150,19 @@ fn values_of_headers_are_not_repeated() {
     for key in [
         "request_headers.set = { authorization = \" Bearer s3cret\" }",
         "request_headers.add = \"authorization: Bearer s3cret\"",
+        "request_headers = \"authorization: Bearer s3cret\"",
         "request_headers.set = { authorization = \"Bearer s3cret\", host = \"x\" }",
-        "when.headers = [{ name = \"x-key\", exact = \" s3cret\" }]",
-        "when.headers = [\"x-key: s3cret\"]",
+        "headers = [{ name = \"x-key\", exact = \" s3cret\" }]",
+        "headers = [\"x-key: s3cret\"]",
     ] {
         let found = read(&format!("{base}{key}\n")).expect_err(key);
-        let fault = found.fault_without_source().to_string();
+        let fault = found.fault_without_source("configuration").to_string();
         assert!(
             fault.starts_with("1 mistake in the configuration:\nf.toml:7:"),
             "{fault}"
         );
         assert!(!fault.contains("s3cret"), "{fault}");
+        assert!(!fault.contains("unknown key"), "{fault}");
     }
 }
 
@@ -182,6 +183,21 @@ fn header_of_the_connection_carries_no_id() {
         let found = mistakes_in(&format!("{BASE}request_id.header = \"{name}\"\n"));
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("which cannot carry an id: "), "{found:?}");
+    }
+}
+
+#[test]
+fn shown_configuration_has_no_remarks_on_idle_defaults() {
+    for text in [
+        BASE.to_owned(),
+        format!("{BASE}health.check = \"tcp\"\n"),
+        format!("{BASE}sticky = {{ by = \"header\", header = \"x-user\" }}\n"),
+    ] {
+        let shown = read(&text).expect("valid").config.to_toml();
+        let remarks = remarks_in(&shown);
+        let sections = ["dns.", "request_id.", "health.", "sticky."];
+        let is_of = |remark: &String| sections.iter().any(|section| remark.contains(section));
+        assert!(!remarks.iter().any(is_of), "{remarks:?}");
     }
 }
 
