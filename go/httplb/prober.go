@@ -44,7 +44,7 @@ const (
 )
 
 // probeConnectionsMax is the most connections to one replica for probes, unless the base has a
-// limit. Connecting goes on after its probe, for connectMax at most, and again for the TLS handshake.
+// limit. Connecting goes on after its probe, for connectMax at most, and as long again with TLS.
 const probeConnectionsMax = 64
 
 // dial opens a connection, as [http.Transport.DialContext] does.

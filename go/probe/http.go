@@ -25,8 +25,9 @@ const (
 	bodyPatience  = 10 * time.Millisecond
 	headBytesMax  = 64 << 10
 	idleKeptAlive = 90 * time.Second
-	// connectMax is how long connecting takes at most, and then the TLS handshake. It goes on after its probe, for the next one,
-	// so that a replica that is silent could otherwise have any number of connections.
+	// connectMax is how long connecting takes at most, and again the TLS handshake. It goes on after
+	// its probe, for the next one, so that a replica that is silent could otherwise have any number
+	// of connections.
 	connectMax     = 2 * time.Second
 	connectionsMax = 64
 )

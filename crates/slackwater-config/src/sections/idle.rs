@@ -15,8 +15,8 @@ pub(super) fn idle_keys<S: Section>(
         .collect()
 }
 
-/// Whether the value of a key is not its default. A default without effect is no surprise, and is in
-/// each [shown](crate::Config::to_toml) configuration.
+/// Whether the value of a key is not its default. A default without effect is no surprise, and each
+/// [shown](crate::Config::to_toml) configuration has it.
 pub(super) fn is_other<S: Section + Default>(settings: &S, name: &str) -> bool {
     let default = S::default();
     let mut keys = S::KEYS.iter().filter(|key| key.name == name);
