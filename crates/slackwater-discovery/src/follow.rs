@@ -17,8 +17,8 @@ use slackwater_xds::FleetName;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 /// At most this many replicas that join or leave are named in the log; the rest are counted.
 const NAMED_MAX: usize = 8;
@@ -36,7 +36,7 @@ pub struct Discovery {
     policy: Option<watch::Receiver<Option<Arc<ClusterPolicy>>>>,
     /// Whether a start waits for the source's first answer.
     is_awaited: bool,
-    task: Option<JoinHandle<()>>,
+    task: Option<AbortOnDropHandle<()>>,
     /// What a source of pods was made from.
     #[cfg(feature = "kubernetes")]
     basis: Option<KubernetesBasis>,
@@ -106,7 +106,7 @@ impl Discovery {
             plane: source.control_plane(),
             policy: source.policy(),
             is_awaited: source.is_awaited(),
-            task: Some(tokio::spawn(follower.run(source))),
+            task: Some(AbortOnDropHandle::new(tokio::spawn(follower.run(source)))),
             #[cfg(feature = "kubernetes")]
             basis: None,
         }
@@ -195,14 +195,6 @@ impl Discovery {
         if self.task.is_some() {
             let mut states = self.states.clone();
             let _ = states.wait_for(SourceState::has_spoken).await;
-        }
-    }
-}
-
-impl Drop for Discovery {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
         }
     }
 }

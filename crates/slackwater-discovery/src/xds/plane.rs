@@ -15,8 +15,8 @@ use slackwater_xds::{Assignment, Backoff, Client, FleetName, Mode, Node, PolicyC
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 /// Longest time until a connection is open, TLS included.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -110,13 +110,7 @@ pub struct ControlPlane(Arc<Owner>);
 #[derive(Debug)]
 struct Owner {
     shared: Arc<Shared>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    _task: AbortOnDropHandle<()>,
 }
 
 /// The interest of one source in a fleet.
@@ -181,8 +175,10 @@ impl ControlPlane {
             draw: SplitMix64::new(seed),
             rejection: None,
         };
-        let task = tokio::spawn(task.run());
-        Self(Arc::new(Owner { shared, task }))
+        Self(Arc::new(Owner {
+            shared,
+            _task: AbortOnDropHandle::new(tokio::spawn(task.run())),
+        }))
     }
 
     /// The settings that it was started with.

@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::SystemTime;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinHandle;
+use tokio::task::spawn_local;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Concurrent checks of one service. Other services have their own limit.
 const CHECKS_MAX: usize = 256;
@@ -100,7 +101,9 @@ impl Checker {
             for (address, replica) in now {
                 let this = &this;
                 loops.entry(address).or_insert_with(|| Loop {
-                    task: tokio::task::spawn_local(Rc::clone(this).watch(replica.clone())),
+                    _task: AbortOnDropHandle::new(spawn_local(
+                        Rc::clone(this).watch(replica.clone()),
+                    )),
                     replica,
                 });
             }
@@ -194,14 +197,8 @@ impl Checker {
 /// A replica's check loop; ends when dropped.
 #[derive(Debug)]
 struct Loop {
-    task: JoinHandle<()>,
+    _task: AbortOnDropHandle<()>,
     replica: Checked,
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 /// Returns `interval` ± 10 %, so that many processes do not check at the same moments forever.

@@ -42,7 +42,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use tls::Tls;
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 use worker::{Command, ListenerPlan, Plan, ServicePlan, WorkerListener, WorkerParts};
 
 /// The running proxy. Dropping it stops it immediately.
@@ -54,7 +54,7 @@ pub struct Proxy {
     commands: Vec<mpsc::UnboundedSender<Command>>,
     lifecycle: Lifecycle,
     /// Waits for the first answers of sources of pods.
-    awaited: Option<AbortHandle>,
+    awaited: Option<AbortOnDropHandle<()>>,
     status: Arc<Workers>,
     tls: Tls,
     /// Runs the health checks.
@@ -256,9 +256,7 @@ impl Proxy {
     /// requests would find no replica. There is no way back, so one that is away later, or a source
     /// that is added later, changes nothing.
     fn serve_when_found(&mut self) {
-        if let Some(before) = self.awaited.take() {
-            before.abort();
-        }
+        drop(self.awaited.take());
         if self.lifecycle.phase() != facts::Phase::Starting {
             return;
         }
@@ -273,7 +271,7 @@ impl Proxy {
             join_all(answers).await;
             lifecycle.set_serving();
         });
-        self.awaited = Some(waiting.abort_handle());
+        self.awaited = Some(AbortOnDropHandle::new(waiting));
     }
 
     /// Starts the health checks of a service, if configured. They run while the receiver exists.
@@ -361,9 +359,6 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        if let Some(awaited) = self.awaited.take() {
-            awaited.abort();
-        }
         self.stop();
         self.threads.join();
     }

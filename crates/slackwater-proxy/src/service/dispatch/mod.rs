@@ -29,7 +29,7 @@ use crate::service::admission::{
 };
 use crate::service::attempt::{Attempt, LatencyMeter, Retries, ServiceLatency};
 use crate::service::fleet::orders::Orders;
-use crate::service::fleet::{Availability, Roster, Sticky, TierInUse, WorkerFleet, lock, prober};
+use crate::service::fleet::{Roster, Sticky, TierInUse, WorkerFleet, availability, lock, prober};
 use crate::service::keys::{KeyRule, RequestKey};
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -52,7 +52,7 @@ use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use tying::Tying;
 
 /// Read access of the admin server to one worker's part of a service.
@@ -190,16 +190,10 @@ pub(crate) struct Service {
     /// Time from a request's dispatch to the response head, for all attempts together.
     first_byte: Duration,
     /// Excludes replicas that are down from the picks.
-    _availability: Availability,
+    _availability: AbortOnDropHandle<()>,
     /// Sends probes while it exists.
     _drive: DriveGuard,
-    following: JoinHandle<()>,
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.following.abort();
-    }
+    _following: AbortOnDropHandle<()>,
 }
 
 impl Service {
@@ -297,9 +291,9 @@ impl Service {
             ends,
             latency_meter,
             first_byte: config.timeouts.first_byte,
-            _availability: Availability::follow(health, Rc::clone(&fleet), tier_changed),
+            _availability: availability::follow(health, Rc::clone(&fleet), tier_changed),
             _drive: balancer.spawn_drive(),
-            following: tokio::task::spawn_local(following),
+            _following: AbortOnDropHandle::new(tokio::task::spawn_local(following)),
             balancer,
             fleet,
         })

@@ -6,38 +6,27 @@ use super::tiers;
 use crate::health::Health;
 use std::rc::Rc;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
-/// Passes verdicts to the policy, until dropped.
-#[derive(Debug)]
-pub(crate) struct Availability(JoinHandle<()>);
-
-impl Drop for Availability {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Availability {
-    /// Follows `health` and the replicas' reports on the current runtime, and calls `changed` when
-    /// another tier is in use. A replica that is down when it joins is already excluded.
-    pub(crate) fn follow(
-        mut health: watch::Receiver<Health>,
-        fleet: Rc<WorkerFleet>,
-        changed: impl Fn() + 'static,
-    ) -> Self {
-        health.mark_changed();
-        Self(tokio::task::spawn_local(async move {
-            let looks = tiers::watch(Rc::clone(&fleet), &changed);
-            let hears = async {
-                while health.changed().await.is_ok() {
-                    health.mark_unchanged();
-                    if fleet.update_availability() {
-                        changed();
-                    }
+/// Follows `health` and the replicas' reports on the current runtime until the handle is dropped,
+/// and calls `changed` when another tier is in use. A replica that is down when it joins is already
+/// excluded.
+pub(crate) fn follow(
+    mut health: watch::Receiver<Health>,
+    fleet: Rc<WorkerFleet>,
+    changed: impl Fn() + 'static,
+) -> AbortOnDropHandle<()> {
+    health.mark_changed();
+    AbortOnDropHandle::new(tokio::task::spawn_local(async move {
+        let looks = tiers::watch(Rc::clone(&fleet), &changed);
+        let hears = async {
+            while health.changed().await.is_ok() {
+                health.mark_unchanged();
+                if fleet.update_availability() {
+                    changed();
                 }
-            };
-            tokio::join!(looks, hears);
-        }))
-    }
+            }
+        };
+        tokio::join!(looks, hears);
+    }))
 }

@@ -22,7 +22,7 @@
 //! | transport of probes | `prober` |
 
 mod absent;
-mod availability;
+pub(crate) mod availability;
 pub mod orders;
 pub(crate) mod prober;
 mod replica;
@@ -30,7 +30,6 @@ mod sticky;
 mod tiers;
 mod weights;
 
-pub(crate) use availability::Availability;
 pub(crate) use replica::FleetReplica;
 pub(crate) use sticky::Sticky;
 pub(crate) use tiers::TierInUse;
