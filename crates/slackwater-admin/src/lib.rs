@@ -36,7 +36,6 @@ mod standing;
 mod status;
 #[cfg(test)]
 mod tests;
-mod xds_status;
 
 pub use control::{
     Asking, Changed, Clear, Control, Controlled, Done, Meaning, Overrides, PolicyRefused, Refused,

@@ -4,7 +4,6 @@
 use super::key_status::KeyStatus;
 use super::reported_status::{ReportedStatus, whole};
 use super::standing::{ServiceStandingStatus, StandingCounts, StandingStatus};
-use super::xds_status::XdsStatus;
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -22,7 +21,7 @@ use slackwater_telemetry::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
     HintFacts, LineFacts, ListenerFacts, OverrideFacts, Phase, RecentFacts, ReloadFacts,
     ReplicaFacts, RequestCounts, RouteFacts, ServiceFacts, SourceState, StatusCount, UnroutedFacts,
-    WorkerFacts,
+    WorkerFacts, XdsState,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::problems::{Problem, problems};
@@ -117,7 +116,7 @@ pub(crate) struct DiscoveryStatus {
     pub(crate) listed: usize,
     pub(crate) changes: u64,
     pub(crate) failures: u64,
-    pub(crate) xds: Option<XdsStatus>,
+    pub(crate) xds: Option<XdsState>,
 }
 
 /// A replica, over all workers.
@@ -463,7 +462,7 @@ impl From<&SourceState> for DiscoveryStatus {
             listed: state.listed,
             changes: state.changes,
             failures: state.failures,
-            xds: state.xds.as_ref().map(XdsStatus::from),
+            xds: state.xds.clone(),
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Metrics of this process, apart from the requests that it carries.
 
 use super::super::status::{DiscoveryStatus, Status};
-use super::super::xds_status::XdsStatus;
 use super::family::Family;
 use super::metric::{Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
-use slackwater_telemetry::facts::Phase;
+use slackwater_telemetry::facts::{Phase, XdsState};
 use slackwater_telemetry::problems::ProblemKind;
 
 const SOURCE: Label = Label {
@@ -23,7 +22,7 @@ fn of_sources(status: &Status, out: &mut Samples<'_>, value: fn(&DiscoveryStatus
 }
 
 /// The stream to the control plane, which all services share.
-fn xds(status: &Status) -> Option<&XdsStatus> {
+fn xds(status: &Status) -> Option<&XdsState> {
     let sources = status.services.iter();
     let mut sources = sources.filter_map(|service| service.discovery.as_ref());
     sources.find_map(|discovery| discovery.xds.as_ref())
@@ -142,7 +141,7 @@ pub(super) const FAMILIES: &[Family] = &[
         &[],
         |it, out| {
             if let Some(xds) = xds(it.status) {
-                out.count(&[], u64::from(xds.connected));
+                out.count(&[], u64::from(xds.is_connected));
             }
         },
     ),

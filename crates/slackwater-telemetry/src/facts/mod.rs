@@ -50,12 +50,15 @@ pub struct SourceState {
     pub xds: Option<XdsState>,
 }
 
-/// The stream to a control plane.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The stream to the control plane that sends a fleet, and the version of the fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "XdsStatus"))]
 pub struct XdsState {
     /// URL of the control plane.
     pub server: String,
     /// Whether a stream is open.
+    #[serde(rename = "connected")]
     pub is_connected: bool,
     /// Version of the service's endpoints that is in use: of their EDS resource, or of the cluster
     /// that has them inside. Empty before the first.
