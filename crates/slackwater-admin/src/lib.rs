@@ -49,4 +49,4 @@ pub use query::Query;
 pub use reply::{Reply, in_pieces, json, refusal};
 pub use router::Asked;
 pub use server::{AdminServer, AdminThread, bind};
-pub use status::{Status, since_epoch_ms};
+pub use status::Status;

@@ -1,10 +1,11 @@
 //! Passive health of replicas, over all workers. Each worker judges replicas by the requests that
 //! it sent itself.
 
+use super::reported_status::whole;
 use core::ops::AddAssign;
-use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::health::HealthCounters;
+use slackwater_telemetry::date::since_epoch_ms;
 use slackwater_telemetry::replica_state::{HealthSigns, ServiceStanding};
 
 /// Results of requests to a replica.
@@ -28,16 +29,15 @@ pub(crate) struct ServiceStandingStatus {
     pub(crate) evidence_age_ms: Option<u64>,
 }
 
-impl ServiceStandingStatus {
-    pub(crate) fn new(standing: &ServiceStanding, since_ms: Option<u64>) -> Self {
-        let ms = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+impl From<&ServiceStanding> for ServiceStandingStatus {
+    fn from(standing: &ServiceStanding) -> Self {
         Self {
             all_fail: standing.all_fail,
-            since_ms,
+            since_ms: standing.since.map(since_epoch_ms),
             why: (!standing.why.is_empty()).then(|| standing.why.clone()),
             wanted: standing.wanted as u64,
             taking: standing.taking as u64,
-            evidence_age_ms: standing.evidence_age.map(ms),
+            evidence_age_ms: standing.evidence_age.map(|age| whole(age.as_millis())),
         }
     }
 }
@@ -83,11 +83,10 @@ impl AddAssign for StandingCounts {
 
 impl From<&HealthSigns> for StandingStatus {
     fn from(signs: &HealthSigns) -> Self {
-        let micros = |latency: Duration| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         Self {
             share_millionths: signs.share_millionths,
             success_millionths: signs.success_millionths,
-            latency_us: signs.latency.map(micros),
+            latency_us: signs.latency.map(|latency| whole(latency.as_micros())),
         }
     }
 }

@@ -14,6 +14,7 @@ use slackwater_core::tail::TieCounts;
 use slackwater_core::tracker::CapacitySource;
 use slackwater_telemetry::attempt_failure::FailureFacts;
 use slackwater_telemetry::comparison::Figures;
+use slackwater_telemetry::date::since_epoch_ms;
 use slackwater_telemetry::facts::latency::{
     LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
 };
@@ -294,10 +295,7 @@ impl ServiceStatus {
             policy: service.policy.to_owned(),
             discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
             tier: tier(&service.workers),
-            standing: ServiceStandingStatus::new(
-                &service.standing,
-                service.standing.since.map(since_epoch_ms),
-            ),
+            standing: ServiceStandingStatus::from(&service.standing),
             recent: service.recent.clone(),
             admission,
             line: line(&service.workers),
@@ -445,12 +443,6 @@ impl From<&ReloadFacts> for ReloadStatus {
             failure: reloads.failure.clone(),
         }
     }
-}
-
-/// Milliseconds since 1970; 0 before.
-pub fn since_epoch_ms(at: SystemTime) -> u64 {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH);
-    whole(since.unwrap_or_default().as_millis())
 }
 
 impl From<&SourceState> for DiscoveryStatus {

@@ -4,6 +4,7 @@
 //! An attempt *fails* here if the replica gave no response at all. A response with a bad status is
 //! a response; the policy's health rules decide whether a replica returns too many of them.
 
+use crate::date::since_epoch_ms;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::named;
@@ -185,11 +186,8 @@ pub struct FailureFacts {
 impl FailureFacts {
     /// Converts `failing`, with `now` as the reference of its ages.
     pub fn new(failing: &Failing, now: SystemTime) -> Self {
-        let at_ms = |age: Duration| {
-            let at = now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
-            let since = at.duration_since(SystemTime::UNIX_EPOCH);
-            u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
-        };
+        let at_ms =
+            |age: Duration| since_epoch_ms(now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
         Self {
             cause: failing.last.kind.as_str().to_owned(),
             error: failing.last.error.clone(),

@@ -70,6 +70,12 @@ impl Date {
     }
 }
 
+/// Milliseconds since 1970; 0 before.
+pub fn since_epoch_ms(at: SystemTime) -> u64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Year, month and day of a number of days since 1 January 1970.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Days in 400 years. The era begins on 1 March of the year 0, so that a leap day is the last

@@ -3,6 +3,7 @@
 //! `slackwater admin status`, `slackwater top`, the dashboard, `/status`, the live stream,
 //! `/readyz` and the metrics all show this list. A problem is here as long as it lasts.
 
+use crate::date::since_epoch_ms;
 use crate::facts::{Facts, Phase, ReplicaFacts, ServiceFacts};
 use crate::replica_state::{ReplicaState, Why};
 use core::time::Duration;
@@ -311,11 +312,6 @@ fn of_some_replicas(found: &mut Problems, service: &ServiceFacts) {
 fn counted(replicas: usize) -> String {
     let ending = if replicas == 1 { "" } else { "s" };
     format!("{replicas} replica{ending}")
-}
-
-fn since_epoch_ms(at: SystemTime) -> u64 {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! of histograms.
 
 use super::messages::{Fleet, Latency};
+use crate::reported_status::whole;
 use core::time::Duration;
 use slackwater_telemetry::facts::ServiceFacts;
 use slackwater_telemetry::facts::latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
@@ -73,7 +74,7 @@ impl Histograms {
 
 /// Converts to quantiles; `None` if there are no latencies.
 pub(super) fn quantiles(latencies: &Latencies) -> Option<Latency> {
-    let us = |part: f64| Some(micros(latencies.quantile(part)?));
+    let us = |part: f64| Some(whole(latencies.quantile(part)?.as_micros()));
     Some(Latency {
         count: latencies.count(),
         p50_us: us(0.5)?,
@@ -81,11 +82,6 @@ pub(super) fn quantiles(latencies: &Latencies) -> Option<Latency> {
         p99_us: us(0.99)?,
         p999_us: us(0.999)?,
     })
-}
-
-/// A latency in microseconds.
-pub(super) fn micros(latency: Duration) -> u64 {
-    u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Readings of the last seconds, by service. All readings of a service are of the same instance and

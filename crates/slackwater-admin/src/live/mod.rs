@@ -29,6 +29,7 @@ use messages::{Fleet, Tick};
 use sampler::Look;
 use serde::Serialize;
 use serde_json::Value;
+use slackwater_telemetry::date::since_epoch_ms;
 use slackwater_telemetry::facts::{Facts, LastCounts, Lifecycle, StatusSource};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,7 +133,8 @@ impl Live {
         known.window.begin_anew(look.histograms());
         if let Some((at, before)) = &known.last {
             let interval = now.duration_since(*at);
-            let tick = look.tick(before, interval, since_1970_ms(), &fleet, &known.window);
+            let at_ms = since_epoch_ms(SystemTime::now());
+            let tick = look.tick(before, interval, at_ms, &fleet, &known.window);
             known.history.push(&fleet, &tick);
             if self.hub.has_readers() {
                 self.hub.send(&event("tick", &self.complete(tick.clone())));
@@ -242,9 +244,4 @@ fn event(name: &str, message: &impl Serialize) -> Bytes {
     let _ = serde_json::to_writer(&mut text, message);
     text.extend_from_slice(b"\n\n");
     text.into()
-}
-
-fn since_1970_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,12 +1,13 @@
 //! Makes a tick of two readings of the status.
 
 use super::difference::{Ended, all_risen, named, risen};
-use super::latencies::{Histograms, Window, micros, quantiles};
+use super::latencies::{Histograms, Window, quantiles};
 use super::messages::{
     Classes, Columns, Compared, Counts, Fleet, FleetReplica, FleetService, FleetSource,
     PooledReport, RifLimit, ServiceTick, StandingTick, Tick,
 };
 use crate::Status;
+use crate::reported_status::whole;
 use crate::status::{PooledStatus, ReplicaStatus, ServiceStatus, WorkerStatus};
 use core::time::Duration;
 use serde_json::Value;
@@ -106,7 +107,7 @@ impl Look {
             role: self.status.role.clone(),
             version: self.status.version.clone(),
             process: self.status.process,
-            interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
+            interval_ms: whole(interval.as_millis()),
             states: (states.clone().map(|state| state.as_str().to_owned())).collect(),
             replica_states: states.map(StateFacts::from).collect(),
             policies: POLICIES.iter().map(PolicyFacts::from).collect(),
@@ -144,7 +145,7 @@ impl Look {
             revision: fleet.revision,
             at_ms,
             uptime_ms: self.status.uptime_ms,
-            interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
+            interval_ms: whole(interval.as_millis()),
             phase: self.status.phase,
             own_load: self.status.own_load.clone(),
             own_queue: self.status.own_queue.clone(),
@@ -300,7 +301,7 @@ fn columns(
         let heads = begun
             .and_then(head)
             .and_then(|begun| Some(head(now.histograms)? - &begun));
-        let quantile = |part| heads.as_ref()?.quantile(part).map(micros);
+        let quantile = |part| Some(whole(heads.as_ref()?.quantile(part)?.as_micros()));
         columns.p50_us.push(quantile(0.5));
         columns.p99_us.push(quantile(0.99));
         let share = replica.standing.as_ref();

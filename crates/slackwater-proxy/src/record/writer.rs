@@ -9,6 +9,7 @@ use slackwater_config::ServiceConfig;
 use slackwater_core::policy::Policy;
 use slackwater_recording::file::{Block, END_BYTES, End, FRAME_BYTES, Head, MAGIC, StreamHead};
 use slackwater_recording::{Sink, Stream, record};
+use slackwater_telemetry::date::since_epoch_ms;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -232,10 +233,8 @@ struct Writer {
 
 impl Writer {
     fn begin(&mut self) -> io::Result<()> {
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let started_ms = since_1970.map_or(0, |span| span.as_millis());
         let head = Head {
-            started_ms: u64::try_from(started_ms).unwrap_or(u64::MAX),
+            started_ms: since_epoch_ms(SystemTime::now()),
             software: concat!("slackwater ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
         self.write(&MAGIC)?;

@@ -15,6 +15,7 @@ use crate::service::orders::Orders;
 use crate::traces;
 use slackwater_config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use slackwater_discovery::{Discovery, Fleet};
+use slackwater_telemetry::date::since_epoch_ms;
 use slackwater_telemetry::facts::{
     Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource,
 };
@@ -235,11 +236,6 @@ fn facts(health: &ReplicaHealth) -> HealthFacts {
         went_down: health.went_down,
         came_back: health.came_back,
         last_failure: health.last_failure.clone(),
-        checked_at_ms: health.checked_at.map(since_1970_ms),
+        checked_at_ms: health.checked_at.map(since_epoch_ms),
     }
-}
-
-fn since_1970_ms(at: SystemTime) -> u64 {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

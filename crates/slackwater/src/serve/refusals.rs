@@ -3,8 +3,9 @@
 //! They are listed in `GET /overrides`. Each reason is logged once as a warning, however often the
 //! policy is tried.
 
-use slackwater_admin::{PolicyRefused, since_epoch_ms};
+use slackwater_admin::PolicyRefused;
 use slackwater_config::{ChosenPolicy, SettingOverrides};
+use slackwater_telemetry::date::since_epoch_ms;
 use std::collections::BTreeMap;
 
 /// A policy that the rest of the configuration forbids.

@@ -3,10 +3,11 @@
 use super::super::status::Status;
 use core::fmt::Write;
 use slackwater_admin::{
-    Controlled, Overrides, ReplicaOverridden, SettingChosen, SettingOverridden, since_epoch_ms,
+    Controlled, Overrides, ReplicaOverridden, SettingChosen, SettingOverridden,
 };
 use slackwater_config::ReplicaConfig;
 use slackwater_proxy::orders::Order;
+use slackwater_telemetry::date::since_epoch_ms;
 
 impl Controlled for Status {
     fn configuration(&self) -> String {
