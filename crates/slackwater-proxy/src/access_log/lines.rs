@@ -5,7 +5,7 @@ use super::queue::Queue;
 use super::sample::Sample;
 use crate::request_record::ids::RequestId;
 use crate::request_record::{
-    Consumer, CopyKind, Described, Detail, Interest, RequestRecord, UnreadableRequest,
+    AttemptKind, Consumer, Described, Detail, Interest, RequestRecord, UnreadableRequest,
 };
 use core::cell::RefCell;
 use core::net::IpAddr;
@@ -160,11 +160,11 @@ impl Facts for LoggedRecord<'_> {
     }
 
     fn hedge(&self) -> Option<&'static str> {
-        self.record.copy(CopyKind::Hedge)
+        self.record.copy(AttemptKind::Hedge)
     }
 
     fn tie(&self) -> Option<&'static str> {
-        self.record.copy(CopyKind::Tie)
+        self.record.copy(AttemptKind::Tie)
     }
 
     fn shadow(&self) -> Option<&str> {

@@ -1,7 +1,6 @@
 //! One attempt of a request at one replica: why it was sent there, the policy's data for the pick,
 //! and how it ended.
 
-use super::record::CopyKind;
 use core::time::Duration;
 use http::StatusCode;
 use slackwater_core::named;
@@ -29,23 +28,10 @@ named! {
 }
 
 impl AttemptKind {
-    /// Returns which kind of second copy this is, if the client may get its response in place of
-    /// the first one's.
-    pub(super) const fn copy(self) -> Option<CopyKind> {
-        match self {
-            Self::Hedge => Some(CopyKind::Hedge),
-            Self::Tie => Some(CopyKind::Tie),
-            Self::First | Self::Retry | Self::Trial => None,
-        }
-    }
-}
-
-impl From<CopyKind> for AttemptKind {
-    fn from(kind: CopyKind) -> Self {
-        match kind {
-            CopyKind::Hedge => Self::Hedge,
-            CopyKind::Tie => Self::Tie,
-        }
+    /// Whether this is a second copy, whose response the client may get in place of the first
+    /// one's.
+    pub(super) const fn is_copy(self) -> bool {
+        matches!(self, Self::Hedge | Self::Tie)
     }
 }
 

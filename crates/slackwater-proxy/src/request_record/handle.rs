@@ -184,7 +184,7 @@ impl RecordHandle {
         self.note(|record| {
             record.attempts += 1;
             record.first_picked = record.first_picked.or(picked_at);
-            if let Some(kind) = kind.copy() {
+            if kind.is_copy() {
                 record.copy = Some(Box::new(SecondCopy {
                     kind,
                     won: false,
@@ -214,8 +214,8 @@ impl RecordHandle {
 
     /// Records that a new connection was opened for that attempt, and how long it took.
     pub(crate) fn connected(&self, kind: AttemptKind, took: Duration) {
-        self.note(|record| match (kind.copy(), &mut record.copy) {
-            (Some(_), Some(copy)) => copy.connect = Some(took),
+        self.note(|record| match &mut record.copy {
+            Some(copy) if kind.is_copy() => copy.connect = Some(took),
             _ => record.connect = Some(took),
         });
     }
@@ -235,7 +235,7 @@ impl RecordHandle {
     ) {
         self.note(|record| {
             record.first_byte = at.map(|_| record.since_head(at));
-            if kind.copy().is_some() {
+            if kind.is_copy() {
                 record.lead_by_copy();
             }
             record.is_passed_on = true;

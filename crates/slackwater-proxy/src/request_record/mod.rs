@@ -21,7 +21,7 @@ mod tests;
 pub use attempt::{AttemptKind, AttemptRecord};
 pub(crate) use described::Described;
 pub(crate) use handle::{AttemptHandle, RecordHandle};
-pub(crate) use record::{CopyKind, Directory, Ended, RequestRecord};
+pub(crate) use record::{Directory, Ended, RequestRecord};
 pub(crate) use recorder::{
     Consumer, Detail, Interest, RequestRecorder, Tracing, UnreadableRequest,
 };

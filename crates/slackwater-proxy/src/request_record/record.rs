@@ -1,6 +1,6 @@
 //! The data of a request record.
 
-use super::attempt::AttemptRecord;
+use super::attempt::{AttemptKind, AttemptRecord};
 use super::described::{self, Described};
 use super::ids::RequestId;
 use super::recorder::RequestRecorder;
@@ -52,15 +52,6 @@ impl Ended {
     }
 }
 
-/// Why a request has a second copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CopyKind {
-    /// The first copy was late.
-    Hedge,
-    /// The request was tied.
-    Tie,
-}
-
 /// Directory of a service: its policy, and the names of its replicas.
 pub(crate) trait Directory: Debug {
     /// Name of the policy.
@@ -90,7 +81,7 @@ pub(crate) trait Directory: Debug {
 /// A request's second copy.
 #[derive(Debug)]
 pub(super) struct SecondCopy {
-    pub(super) kind: CopyKind,
+    pub(super) kind: AttemptKind,
     /// Whether the client gets its response.
     pub(super) won: bool,
     pub(super) replica: Rc<str>,
@@ -273,7 +264,7 @@ impl RequestRecord {
     }
 
     /// Outcome of a second copy of this kind.
-    pub(crate) fn copy(&self, kind: CopyKind) -> Option<&'static str> {
+    pub(crate) fn copy(&self, kind: AttemptKind) -> Option<&'static str> {
         let copy = self.copy.as_ref().filter(|copy| copy.kind == kind);
         copy.map(|copy| if copy.won { "won" } else { "lost" })
     }
@@ -324,7 +315,7 @@ impl RequestRecord {
         self.pick = Some(copy.pick);
         self.queue = Some(copy.sent);
         self.connect = copy.connect;
-        let is_copy = |attempt: &AttemptRecord| attempt.kind.copy().is_some();
+        let is_copy = |attempt: &AttemptRecord| attempt.kind.is_copy();
         self.leading = self.attempt_records.iter().rposition(is_copy);
     }
 

@@ -217,7 +217,7 @@ impl Attempts<'_> {
         due_after: Duration,
         (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
     ) -> Option<Second> {
-        let kind = AttemptKind::from(next.kind());
+        let kind = next.kind();
         let mut next = next.attempt(self.service, avoid, self.picked_for()).await?;
         let (replica, home) = (Rc::clone(next.replica()), next.home());
         is_copied.set(true);

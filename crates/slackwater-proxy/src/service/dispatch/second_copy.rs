@@ -6,7 +6,7 @@ use super::hedging::{HedgeWatch, Hedging};
 use super::tying::{Tied, Tying};
 use super::{PickedFor, Service};
 use crate::forward::{RequestBody, RequestTemplate};
-use crate::request_record::CopyKind;
+use crate::request_record::AttemptKind;
 use crate::service::attempt::Attempt;
 use slackwater_core::ReplicaId;
 use slackwater_core::overload::Priority;
@@ -142,10 +142,10 @@ impl<'s> CopyPlan<'s> {
 }
 
 impl CopyTarget<'_> {
-    pub(crate) const fn kind(&self) -> CopyKind {
+    pub(crate) const fn kind(&self) -> AttemptKind {
         match self {
-            Self::Pick(_) => CopyKind::Hedge,
-            Self::Chosen(..) => CopyKind::Tie,
+            Self::Pick(_) => AttemptKind::Hedge,
+            Self::Chosen(..) => AttemptKind::Tie,
         }
     }
 
