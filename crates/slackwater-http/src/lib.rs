@@ -54,5 +54,15 @@ pub mod proxy_protocol;
 pub mod sixteen;
 mod target;
 
+/// Limits of a head's size.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLimits {
+    /// Octets. In HTTP/1.1 from the first of the start line to the last of the empty line; in
+    /// HTTP/2 of all names and values, plus 32 for each field. RFC 9113 §6.5.2
+    pub bytes_max: usize,
+    /// The number of fields, without pseudo-header fields; each occurrence of a name counts.
+    pub fields_max: usize,
+}
+
 /// The field in which gRPC reports how a call ended: in the trailers, or in a head without a body.
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

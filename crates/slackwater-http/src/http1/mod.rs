@@ -22,6 +22,7 @@ mod response;
 #[cfg(test)]
 mod tests;
 
+pub use crate::HeadLimits;
 pub use body::{BodyDecoder, BodyLength, Decoded};
 pub use chunked::is_of_the_head;
 pub use encode::{
@@ -31,15 +32,6 @@ pub use encode::{
 pub use head::{HeadSearch, SoFar, end_of_head, is_head_so_far, new_part};
 pub use request::{RequestHead, parse_request};
 pub use response::{ResponseHead, parse_response};
-
-/// Limits of a head's size.
-#[derive(Clone, Copy, Debug)]
-pub struct HeadLimits {
-    /// Octets, from the first of the start line to the last of the empty line.
-    pub bytes_max: usize,
-    /// The number of fields; each occurrence of a name counts.
-    pub fields_max: usize,
-}
 
 /// An error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -17,18 +17,10 @@ use http::{Method, StatusCode, Uri};
 use std::borrow::Cow;
 
 pub use super::hpack::{Decoder, Encoder};
+pub use crate::HeadLimits;
 
 /// A head of more than this many times the allowed size counts as an attack.
 const ABUSE_FACTOR: usize = 4;
-
-/// Limits of a head's size.
-#[derive(Clone, Copy, Debug)]
-pub struct HeadLimits {
-    /// Octets of all names and values, plus 32 for each field. RFC 9113 §6.5.2
-    pub bytes_max: usize,
-    /// Number of fields, without pseudo-header fields.
-    pub fields_max: usize,
-}
 
 /// The head of a request.
 #[derive(Debug)]

@@ -390,7 +390,7 @@ impl Replica {
         deadline: &Deadline,
         ticks: Ticks,
     ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
-        let limits = self.options.head_limits();
+        let limits = self.options.head_limits;
         let upgrade = request.body().upgrade();
         let progress = request.body().progress();
         let has_body = !request.body().is_end_stream();

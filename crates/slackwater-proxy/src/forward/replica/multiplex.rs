@@ -30,7 +30,7 @@ use core::time::Duration;
 use http::{Method, Uri};
 use http_body::Body;
 use slackwater_http::Fields;
-use slackwater_http::http2::{Config, Connection, Ended, HeadLimits, Lost, Role};
+use slackwater_http::http2::{Config, Connection, Ended, Lost, Role};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -263,10 +263,7 @@ impl Multiplex {
             // It covers all streams, so that slow clients cannot use up what all streams share.
             connection_window: WINDOW_MAX_BYTES.saturating_mul(streams_max),
             is_secure,
-            head: HeadLimits {
-                bytes_max: options.head_bytes_max,
-                fields_max: options.head_fields_max,
-            },
+            head: options.head_limits,
             stock: buffers::STOCK,
         };
         Self {

@@ -4,7 +4,7 @@ use crate::forward::counts::ReplicaEnds;
 use crate::forward::time::LogInterval;
 use core::time::Duration;
 use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
-use slackwater_http::http1::HeadLimits;
+use slackwater_http::HeadLimits;
 use slackwater_http::proxy_protocol::Version;
 use std::io;
 use std::sync::Arc;
@@ -36,9 +36,7 @@ pub struct ReplicaOptions {
     /// Maximum number of concurrent requests on an HTTP/2 connection.
     pub streams_max: usize,
     /// Maximum size of a response head.
-    pub head_bytes_max: usize,
-    /// Maximum number of fields in a response head.
-    pub head_fields_max: usize,
+    pub head_limits: HeadLimits,
     /// Whether the replica may be an agent, which can report that its server is gone. An agent's
     /// own server may not: the mark is removed from its responses, so that it cannot cause a
     /// request to be repeated elsewhere.
@@ -65,8 +63,10 @@ impl ReplicaOptions {
             idle_connections_max: settings.idle_connections_max as usize,
             connections_max: CONNECTIONS_MAX,
             streams_max: limits.streams_max as usize,
-            head_bytes_max: limits.head_bytes_max as usize,
-            head_fields_max: limits.head_fields_max as usize,
+            head_limits: HeadLimits {
+                bytes_max: limits.head_bytes_max as usize,
+                fields_max: limits.head_fields_max as usize,
+            },
             may_be_agent: true,
             proxy_protocol: settings.proxy_protocol,
             ends: Arc::default(),
@@ -83,13 +83,6 @@ impl ReplicaOptions {
                 "cannot open connections to replicas: if there are too many open files, raise their hard \
                  limit (ulimit -Hn, LimitNOFILE= of systemd), or lower limits.connections_max"
             );
-        }
-    }
-
-    pub(crate) fn head_limits(&self) -> HeadLimits {
-        HeadLimits {
-            bytes_max: self.head_bytes_max,
-            fields_max: self.head_fields_max,
         }
     }
 }

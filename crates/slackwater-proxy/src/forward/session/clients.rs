@@ -9,9 +9,8 @@ use core::cell::Cell;
 use core::time::Duration;
 use http::HeaderValue;
 use slackwater_config::{Limits, Timeouts};
-use slackwater_http::Fields;
-use slackwater_http::http1::HeadLimits;
-use slackwater_http::http2::{self, Config, Role};
+use slackwater_http::http2::{Config, Role};
+use slackwater_http::{Fields, HeadLimits};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -40,9 +39,7 @@ pub struct ClientSettings {
     /// Maximum number of concurrent requests on an HTTP/2 connection.
     pub streams_max: u32,
     /// Maximum size of a request head.
-    pub head_bytes_max: u32,
-    /// Maximum number of fields in a request head.
-    pub head_fields_max: u32,
+    pub head_limits: HeadLimits,
     /// Whether some listener forwards client certificates to replicas. Fields about certificates
     /// are then removed from all requests.
     pub forwards_certificates: bool,
@@ -62,8 +59,10 @@ impl ClientSettings {
             head: timeouts.head,
             stall: timeouts.stall,
             streams_max: limits.streams_max,
-            head_bytes_max: limits.head_bytes_max,
-            head_fields_max: limits.head_fields_max,
+            head_limits: HeadLimits {
+                bytes_max: limits.head_bytes_max as usize,
+                fields_max: limits.head_fields_max as usize,
+            },
             forwards_certificates: false,
             upgrades: upgrades.into(),
             counts: Arc::default(),
@@ -124,10 +123,7 @@ impl Clients {
             head_ticks: deadlines.ticks(settings.head),
             stall_ticks: deadlines.ticks(settings.stall),
             forwards_certificates: settings.forwards_certificates,
-            head_limits: HeadLimits {
-                bytes_max: settings.head_bytes_max as usize,
-                fields_max: settings.head_fields_max as usize,
-            },
+            head_limits: settings.head_limits,
             upgrades: settings.upgrades.clone(),
         })
     }
@@ -183,10 +179,7 @@ fn http2_config(settings: &ClientSettings) -> Config {
         stream_window: STREAM_WINDOW_BYTES,
         connection_window: CONNECTION_WINDOW_BYTES,
         is_secure: false,
-        head: http2::HeadLimits {
-            bytes_max: settings.head_bytes_max as usize,
-            fields_max: settings.head_fields_max as usize,
-        },
+        head: settings.head_limits,
         stock: buffers::STOCK,
     }
 }
