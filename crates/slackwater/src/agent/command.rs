@@ -10,7 +10,7 @@ use super::presence::Presence;
 use super::sockets::Sockets;
 use super::status::AgentStatus;
 use super::tls::Tls;
-use super::worker::{self, Shared, WorkerParts};
+use super::worker::{self, Shared, WorkerCounts, WorkerParts};
 use crate::log::Rounded;
 use crate::process::{ProcessSignal, ProcessSignals, Signals, run_configured};
 use crate::supervisor;
@@ -19,12 +19,9 @@ use core::pin::{Pin, pin};
 use slackwater_admin::{AdminServer, AdminThread};
 use slackwater_config::Fault;
 use slackwater_config::{AgentConfig, AgentOverrides};
-use slackwater_proxy::forward::{
-    ConnectionCounts, Phase, ReplicaCounts, ReplicaEnds, UnreadableCounts, reach,
-};
+use slackwater_proxy::forward::{Phase, reach};
 use slackwater_proxy::worker_threads::WorkerThreads;
 use slackwater_telemetry::facts::Lifecycle;
-use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_telemetry::state_tracker::StateTracker;
 use slackwater_tower::server::admission::{Admission, Peers};
 use slackwater_tower::server::{
@@ -115,11 +112,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         load,
         presence: presence.clone(),
         admission,
-        counts: workers.counts.clone(),
-        ends: workers.ends.clone(),
-        waits: workers.waits.clone(),
-        unreadable: workers.unreadable.clone(),
-        connections: workers.connections.clone(),
+        workers: workers.counts.clone(),
         tls,
         states: StateTracker::default(),
     };
@@ -292,11 +285,7 @@ fn serve_admin(
 /// The threads that carry requests.
 struct Workers {
     phase: watch::Sender<Phase>,
-    counts: Vec<Arc<ReplicaCounts>>,
-    ends: Vec<Arc<ReplicaEnds>>,
-    waits: Vec<Arc<LatencyHistogram>>,
-    unreadable: Vec<Arc<UnreadableCounts>>,
-    connections: Vec<Arc<ConnectionCounts>>,
+    counts: Vec<WorkerCounts>,
     threads: WorkerThreads,
 }
 
@@ -311,32 +300,16 @@ impl Workers {
         let mut workers = Self {
             phase,
             counts: Vec::new(),
-            ends: Vec::new(),
-            waits: Vec::new(),
-            unreadable: Vec::new(),
-            connections: Vec::new(),
             threads: WorkerThreads::default(),
         };
         for listeners in listeners {
-            let counts = Arc::new(ReplicaCounts::default());
-            let unreadable = Arc::new(UnreadableCounts::default());
-            workers.counts.push(Arc::clone(&counts));
-            let ends = Arc::new(ReplicaEnds::default());
-            workers.ends.push(Arc::clone(&ends));
-            let waits = Arc::new(LatencyHistogram::default());
-            workers.waits.push(Arc::clone(&waits));
-            workers.unreadable.push(Arc::clone(&unreadable));
-            let connection_counts = Arc::new(ConnectionCounts::default());
-            workers.connections.push(Arc::clone(&connection_counts));
+            let counts = WorkerCounts::default();
+            workers.counts.push(counts.clone());
             let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
                 shared: shared.clone(),
                 counts,
-                ends,
-                waits,
-                unreadable,
-                connection_counts,
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),
             };

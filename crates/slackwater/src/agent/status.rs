@@ -3,15 +3,14 @@
 
 use super::presence::Presence;
 use super::tls::Tls;
+use super::worker::WorkerCounts;
 use crate::log::lost_lines;
-use slackwater_proxy::forward::{
-    ConnectionCounts, ReplicaCounts, ReplicaEnds, UnreadableCounts, unreadable_requests,
-};
+use slackwater_proxy::forward::{ConnectionCounts, unreadable_requests};
 use slackwater_telemetry::facts::{
     BehindFacts, Facts, HintFacts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts,
     WorkerFacts,
 };
-use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
+use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::replica_state::Standing;
 use slackwater_telemetry::state_tracker::StateTracker;
 use slackwater_tower::server::Load;
@@ -31,34 +30,27 @@ pub(super) struct AgentStatus {
     pub(super) load: Load,
     pub(super) presence: Presence,
     pub(super) admission: Option<Admission>,
-    /// Request counts, one for each worker.
-    pub(super) counts: Vec<Arc<ReplicaCounts>>,
-    /// Why connections to the server ended, for each worker.
-    pub(super) ends: Vec<Arc<ReplicaEnds>>,
-    /// Waiting times in the queue, for each worker.
-    pub(super) waits: Vec<Arc<LatencyHistogram>>,
-    /// Requests that could not be read, for each worker.
-    pub(super) unreadable: Vec<Arc<UnreadableCounts>>,
-    /// Connections of clients, for each worker.
-    pub(super) connections: Vec<Arc<ConnectionCounts>>,
+    /// Counters of each worker.
+    pub(super) workers: Vec<WorkerCounts>,
     pub(super) tls: Tls,
     pub(super) states: StateTracker,
 }
 
 impl StatusSource for AgentStatus {
     fn facts(&self) -> Facts {
-        let worker = |(counts, ends): (&Arc<ReplicaCounts>, &Arc<ReplicaEnds>)| WorkerFacts {
-            requests: vec![counts.read()],
-            replica_ends: ends.read(),
-            heads: vec![counts.heads.read()],
+        let worker = |counts: &WorkerCounts| WorkerFacts {
+            requests: vec![counts.requests.read()],
+            replica_ends: counts.ends.read(),
+            heads: vec![counts.requests.heads.read()],
             ..WorkerFacts::default()
         };
         let load = self.load.report(None);
         let mut own_waits = Latencies::default();
-        for waits in &self.waits {
-            own_waits += &waits.read();
+        for worker in &self.workers {
+            own_waits += &worker.waits.read();
         }
-        let unreadable: Vec<_> = self.unreadable.iter().map(|it| &**it).collect();
+        let unreadable: Vec<_> = self.workers.iter().map(|it| &*it.unreadable).collect();
+        let connections = || self.workers.iter().map(|it| &*it.connections);
         let service = || ServiceFacts {
             name: AGENT.to_owned(),
             number: 0,
@@ -81,7 +73,7 @@ impl StatusSource for AgentStatus {
                 }),
                 standing: Standing::default(),
             }],
-            workers: self.counts.iter().zip(&self.ends).map(worker).collect(),
+            workers: self.workers.iter().map(worker).collect(),
             ..ServiceFacts::default()
         };
         Facts {
@@ -91,8 +83,8 @@ impl StatusSource for AgentStatus {
             routes: Arc::default(),
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
-            client_connections: ConnectionCounts::sum(self.connections.iter().map(|it| &**it)),
-            client_ends: ConnectionCounts::ended(self.connections.iter().map(|it| &**it)),
+            client_connections: ConnectionCounts::sum(connections()),
+            client_ends: ConnectionCounts::ended(connections()),
             proxy_headers_refused: 0,
             unreadable_requests: unreadable_requests(&unreadable),
             unrouted_requests: UnroutedFacts::default(),

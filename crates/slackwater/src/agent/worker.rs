@@ -31,13 +31,23 @@ pub(super) struct WorkerParts {
     pub(super) config: Arc<AgentConfig>,
     pub(super) listeners: Vec<std::net::TcpListener>,
     pub(super) shared: Shared,
-    pub(super) counts: Arc<ReplicaCounts>,
-    pub(super) ends: Arc<ReplicaEnds>,
-    pub(super) waits: Arc<LatencyHistogram>,
-    pub(super) unreadable: Arc<UnreadableCounts>,
-    pub(super) connection_counts: Arc<ConnectionCounts>,
+    pub(super) counts: WorkerCounts,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
+}
+
+/// Counters of one worker, shared with the status.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WorkerCounts {
+    pub(super) requests: Arc<ReplicaCounts>,
+    /// Why connections to the server ended.
+    pub(super) ends: Arc<ReplicaEnds>,
+    /// Waiting times in the queue.
+    pub(super) waits: Arc<LatencyHistogram>,
+    /// Requests that could not be read.
+    pub(super) unreadable: Arc<UnreadableCounts>,
+    /// Connections of clients.
+    pub(super) connections: Arc<ConnectionCounts>,
 }
 
 /// The parts that all workers share.
@@ -66,7 +76,7 @@ pub(super) fn run(parts: WorkerParts, started: Started<()>) -> Result<(), Fault>
 }
 
 async fn serve(parts: WorkerParts, started: Started<()>) -> io::Result<()> {
-    let (config, shared) = (&parts.config, parts.shared);
+    let (config, shared, counts) = (&parts.config, parts.shared, parts.counts);
     let listeners = (parts.listeners.into_iter())
         .enumerate()
         .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
@@ -77,7 +87,7 @@ async fn serve(parts: WorkerParts, started: Started<()>) -> io::Result<()> {
     let deadlines = Deadlines::new(timeouts.shortest());
     let options = Rc::new(ReplicaOptions {
         may_be_agent: false,
-        ends: parts.ends,
+        ends: counts.ends,
         ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)
     });
     let server = Replica::new(shared.tls.target(config), &options, &deadlines);
@@ -88,15 +98,15 @@ async fn serve(parts: WorkerParts, started: Started<()>) -> io::Result<()> {
         admission: shared.admission,
         probe_path: config.probe_path.as_str().into(),
         probe_key: shared.probe_key,
-        counts: parts.counts,
-        waits: parts.waits,
-        unreadable: parts.unreadable,
+        counts: counts.requests,
+        waits: counts.waits,
+        unreadable: counts.unreadable,
         connect: config.connect,
         orca: config.orca,
         reports: config.report_with_responses,
     });
     let settings = ClientSettings {
-        counts: parts.connection_counts,
+        counts: counts.connections,
         forwards_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
         ..ClientSettings::new(timeouts, &config.limits, &config.upgrade_protocols)
     };
