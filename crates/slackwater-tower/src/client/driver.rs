@@ -36,10 +36,6 @@ impl Outbox {
     /// again.
     const CAPACITY: usize = ProbeRound::MAX_PROBES + 1;
 
-    pub(super) const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Whether more probes may be due than there is room for.
     pub(super) const fn is_full(&self) -> bool {
         self.len == Self::CAPACITY
@@ -161,16 +157,6 @@ impl Driver {
                 });
             }
             self.handle(now, Event::ProbeLost(id));
-        }
-    }
-
-    /// Moves the probes that are due into `outbox`, until it is full.
-    pub(super) fn drain_probes(&mut self, now: Instant, outbox: &mut Outbox) {
-        while !outbox.is_full() {
-            let Some(probe) = self.next_probe(now) else {
-                return;
-            };
-            outbox.push(probe);
         }
     }
 

@@ -18,8 +18,7 @@ impl Balancer {
         let now = self.now();
         let mut outbox = Outbox::default();
         self.lock().round_probes(now, id, &mut outbox);
-        let refused = self.hand_over(now, &outbox, hint);
-        self.lose(now, &refused);
+        self.hand_over(now, &outbox, hint);
     }
 
     /// Releases the lock; then, if there are probes to send, sends them.
@@ -32,7 +31,6 @@ impl Balancer {
     }
 
     /// Hands the probes that are due, `first` and more, to the prober after releasing the lock.
-    /// Probes that it refuses are reported to the policy.
     fn send_from<'a>(
         &'a self,
         now: Instant,
@@ -42,10 +40,13 @@ impl Balancer {
         let mut outbox = Outbox::default();
         outbox.push(first);
         loop {
-            driver.drain_probes(now, &mut outbox);
+            while !outbox.is_full()
+                && let Some(probe) = driver.next_probe(now)
+            {
+                outbox.push(probe);
+            }
             self.rearm(driver);
-            let refused = self.hand_over(now, &outbox, &Bytes::new());
-            self.lose(now, &refused);
+            self.hand_over(now, &outbox, &Bytes::new());
             if !outbox.is_full() {
                 return;
             }
@@ -63,9 +64,8 @@ impl Balancer {
         }
     }
 
-    /// Hands probes to the prober, and returns those that it refuses.
-    fn hand_over(&self, now: Instant, outbox: &Outbox, hint: &Bytes) -> Outbox {
-        let mut refused = Outbox::default();
+    /// Hands probes to the prober, and reports those that it refuses to the policy.
+    fn hand_over(&self, now: Instant, outbox: &Outbox, hint: &Bytes) {
         for probe in outbox.iter() {
             let sent = self.shared.prober.send(ProbeToSend {
                 token: probe.token,
@@ -79,22 +79,14 @@ impl Balancer {
                 Ok(()) => {}
                 // Congestion on our side is no evidence about the replica.
                 Err(Refused::Full) => self.lock().probe_unsent(now, probe.token),
-                Err(_) => refused.push(*probe),
-            }
-        }
-        refused
-    }
-
-    fn lose(&self, now: Instant, refused: &Outbox) {
-        if refused.is_empty() {
-            return;
-        }
-        let mut driver = self.lock();
-        for probe in refused.iter() {
-            // Usually there is no waker: the query that waits for the round has not been polled
-            // since, or is polled next.
-            if let Some(waker) = driver.probe_lost(now, probe.token) {
-                waker.wake();
+                Err(_) => {
+                    let waiting = self.lock().probe_lost(now, probe.token);
+                    // Usually there is no waker: the query that waits for the round has not been
+                    // polled since, or is polled next.
+                    if let Some(waker) = waiting {
+                        waker.wake();
+                    }
+                }
             }
         }
     }
