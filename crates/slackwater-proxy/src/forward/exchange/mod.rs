@@ -27,7 +27,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use http::{HeaderValue, StatusCode};
 use http_body::Body;
-use repeat::{Ending, FailedSend};
+use repeat::FailedSend;
 use slackwater_config::ReplicaAddress;
 use slackwater_config::ReplicaProtocol;
 use slackwater_core::overload::Shed;
@@ -423,12 +423,7 @@ impl Replica {
         {
             connection.end = ReplicaEnd::Failed;
             // The connection now carries a protocol that the client does not understand.
-            return Err(FailedSend {
-                cause: Cause::Switched,
-                unsent: None,
-                replayable: None,
-                ending: Ending::Other,
-            });
+            return Err(FailedSend::new(Cause::Switched));
         }
         let upload = sending.into_upload();
         let upload = upload.map(|upload| Box::new((upload, request.body_mut().take())));
@@ -482,10 +477,8 @@ impl Replica {
                     permit.unanswered(sent_at);
                 }
                 Err(FailedSend {
-                    cause,
-                    unsent: None,
                     replayable: replayable(request),
-                    ending: Ending::Other,
+                    ..FailedSend::new(cause)
                 })
             }
         }

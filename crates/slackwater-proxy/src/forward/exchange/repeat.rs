@@ -44,6 +44,16 @@ pub(crate) enum Ending {
 }
 
 impl FailedSend {
+    /// Makes the result of an attempt whose request cannot be sent again.
+    pub(crate) const fn new(cause: Cause) -> Self {
+        Self {
+            cause,
+            unsent: None,
+            replayable: None,
+            ending: Ending::Other,
+        }
+    }
+
     /// Makes the result of an HTTP/1.1 attempt without a response.
     pub(crate) fn http1(
         failed: Result<NoResponse, Cause>,
@@ -73,27 +83,23 @@ impl FailedSend {
         if is_unsent && (!had_body || !first.is_empty() || !request.body().is_end_stream()) {
             request.body_mut().put_back(first);
             return Self {
-                cause,
                 unsent: Some(request),
-                replayable: None,
                 ending,
+                ..Self::new(cause)
             };
         }
         Self {
-            cause,
-            unsent: None,
             replayable: ReplayableRequest::new(request, had_body, replay),
             ending,
+            ..Self::new(cause)
         }
     }
 
     /// Makes the result of an HTTP/2 attempt that could not be started.
     pub(super) fn not_begun(lost: Lost, request: Box<Request<RequestBody>>) -> Self {
         Self {
-            cause: Cause::Broken(Box::new(lost)),
             unsent: Some(request),
-            replayable: None,
-            ending: Ending::Other,
+            ..Self::new(Cause::Broken(Box::new(lost)))
         }
     }
 
@@ -110,14 +116,7 @@ impl FailedSend {
         };
         let lost = match failed {
             http2::NoResponse::Lost(lost) if of_client.is_none() => lost,
-            _ => {
-                return Self {
-                    cause: of_client.unwrap_or(Cause::ClientBroken),
-                    unsent: None,
-                    replayable: None,
-                    ending: Ending::Other,
-                };
-            }
+            _ => return Self::new(of_client.unwrap_or(Cause::ClientBroken)),
         };
         let ending = if lost.is_turned_away() {
             Ending::TurnedAway
@@ -129,10 +128,9 @@ impl FailedSend {
             lost => Cause::Broken(Box::new(lost)),
         };
         Self {
-            cause,
-            unsent: None,
             replayable,
             ending,
+            ..Self::new(cause)
         }
     }
 
