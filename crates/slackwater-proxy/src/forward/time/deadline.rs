@@ -75,22 +75,14 @@ impl Deadlines {
             // deadline passes early.
             self.now
                 .set(self.now.get() + u64::from(self.interval.get()));
-            self.wake_passed();
+            self.wake_until(self.now.get());
             on_scan();
         }
     }
 
     /// Wakes all waiting tasks, so that they check their state.
     pub(crate) fn wake_all(&self) {
-        // Outside of the borrow: a waker may drop a task, and with it a deadline.
-        let wakers: Vec<Waker> = {
-            let mut waits = self.waits.borrow_mut();
-            waits
-                .iter_mut()
-                .filter_map(|(_, wait)| wait.waker.take())
-                .collect()
-        };
-        wakers.into_iter().for_each(Waker::wake);
+        self.wake_until(NEVER);
     }
 
     /// The coarse time, in ticks.
@@ -124,13 +116,14 @@ impl Deadlines {
         }
     }
 
-    fn wake_passed(&self) {
-        let now = self.now.get();
+    /// Wakes the tasks whose deadlines pass at `last` or before.
+    fn wake_until(&self, last: u64) {
+        // Outside of the borrow: a waker may drop a task, and with it a deadline.
         let wakers: Vec<Waker> = {
             let mut waits = self.waits.borrow_mut();
             waits
                 .iter_mut()
-                .filter(|(_, wait)| wait.passes_at <= now)
+                .filter(|(_, wait)| wait.passes_at <= last)
                 .filter_map(|(_, wait)| wait.waker.take())
                 .collect()
         };
