@@ -23,7 +23,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::UdpSocket;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// Settings of a [`UdpProber`].
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Default for UdpProberConfig {
 pub struct UdpProber {
     v4: Option<Arc<Lane>>,
     v6: Option<Arc<Lane>>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl UdpProber {
@@ -109,15 +109,13 @@ impl fmt::Debug for UdpProber {
 
 impl Prober for UdpProber {
     fn start(&self, reports: Reports) -> bool {
-        let spawn = |lane: &Arc<Lane>| {
-            let lane = Arc::clone(lane);
-            let reports = reports.clone();
-            tokio::spawn(async move { lane.run(reports).await })
-        };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = tasks.is_empty();
         if is_first {
-            tasks.extend(self.lanes().map(spawn));
+            for lane in self.lanes() {
+                let (lane, reports) = (Arc::clone(lane), reports.clone());
+                tasks.spawn(async move { lane.run(reports).await });
+            }
         }
         is_first
     }
@@ -153,15 +151,6 @@ impl Prober for UdpProber {
 
     fn round_trip(&self) -> Option<Duration> {
         self.lanes().filter_map(|lane| lane.round_trip()).max()
-    }
-}
-
-impl Drop for UdpProber {
-    fn drop(&mut self) {
-        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for task in tasks.drain(..) {
-            task.abort();
-        }
     }
 }
 
