@@ -18,7 +18,7 @@ use crate::forward::head::hygiene;
 use crate::forward::replica::http1::{Connection, Download, NoResponse, Sending};
 use crate::forward::replica::http2;
 use crate::forward::replica::multiplex::{Length, Multiplex, NoStream, StreamPermit};
-use crate::forward::replica::{Pool, ReplicaOptions, Target, is_own_lack};
+use crate::forward::replica::{Pool, ReplicaOptions, Target, connect, is_own_lack};
 use crate::forward::request::{BodyState, Progress, ReplayableRequest, RequestBody};
 use crate::forward::response::{Answer, ResponseBody, ResponseSource, Unwatched, Watch, drain};
 use crate::forward::time::{AttemptTimeouts, Deadline, Deadlines, Ticks};
@@ -329,17 +329,18 @@ impl Replica {
         request: &Request<RequestBody>,
         AttemptTimeouts { ends, wanted, .. }: AttemptTimeouts,
     ) -> Result<Held, NoStream> {
-        let connect = self.options.connect;
+        let longest = self.options.connect;
         let within = |end: Option<Instant>| {
             let left = |end: Instant| end.saturating_duration_since(Instant::now());
-            end.map_or(connect, |end| connect.min(left(end)))
+            end.map_or(longest, |end| longest.min(left(end)))
         };
         match &self.connections {
             Connections::Http1(pool) => {
                 let client = self.client_of(request).cloned();
-                let opened = pool.open(&self.target, client, &self.options, within(ends));
-                let connection = opened.await.map_err(NoStream::Unreachable)?;
-                Ok(Held::Http1(Rc::clone(pool), connection))
+                let opened = connect(&self.target, client.as_deref(), within(ends)).await;
+                let stream = opened.map_err(NoStream::Unreachable)?;
+                let connection = Connection::new(stream, client, &self.options.ends);
+                Ok(Held::Http1(Rc::clone(pool), Box::new(connection)))
             }
             Connections::Http2(multiplex) => {
                 let length = Length::of(request.body());

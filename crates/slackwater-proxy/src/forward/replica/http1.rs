@@ -89,13 +89,14 @@ impl fmt::Display for NoResponse {
 impl core::error::Error for NoResponse {}
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, ends: &Arc<ReplicaEnds>) -> Self {
+    /// Makes a connection from an open stream, for `client` only if there is one.
+    pub(crate) fn new(stream: Stream, client: Option<Arc<Ends>>, ends: &Arc<ReplicaEnds>) -> Self {
         Self {
             stream,
             unread: Bytes::new(),
             out: Out::default(),
             loan: Loan::of(None),
-            client: None,
+            client,
             end: ReplicaEnd::default(),
             ends: Arc::clone(ends),
         }

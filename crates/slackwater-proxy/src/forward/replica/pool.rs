@@ -5,15 +5,12 @@
 //! sides of the exchange are complete; in any doubt it is closed. A connection whose PROXY header
 //! names a client carries only that client's requests; when the client is gone, it expires.
 
-use super::connect::{Target, connect};
 use super::http1::Connection;
 use super::options::ReplicaOptions;
 use crate::forward::counts::ReplicaEnd;
 use crate::forward::time::Deadlines;
 use core::cell::{Cell, RefCell};
-use core::time::Duration;
 use slackwater_http::proxy_protocol::Ends;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -96,19 +93,5 @@ impl Pool {
             };
             is_usable && now.saturating_sub(idle.since) <= self.idle_ticks
         });
-    }
-
-    /// Opens a connection within `wait`, for `client` only if there is one.
-    pub(crate) async fn open(
-        &self,
-        target: &Target,
-        client: Option<Arc<Ends>>,
-        options: &ReplicaOptions,
-        wait: Duration,
-    ) -> io::Result<Box<Connection>> {
-        let stream = connect(target, client.as_deref(), wait).await?;
-        let mut connection = Box::new(Connection::new(stream, &options.ends));
-        connection.client = client;
-        Ok(connection)
     }
 }
