@@ -113,10 +113,7 @@ impl<S> Layer<S> for LoadLayer {
     fn layer(&self, inner: S) -> LoadService<S> {
         LoadService {
             inner,
-            load: self.load.clone(),
-            probe_path: self.probe_path.clone(),
-            probe_key: self.probe_key.clone(),
-            reports_with_responses: self.reports_with_responses,
+            layer: self.clone(),
         }
     }
 }
@@ -128,20 +125,18 @@ impl<S> Layer<S> for LoadLayer {
 #[derive(Clone, Debug)]
 pub struct LoadService<S> {
     inner: S,
-    load: Load,
-    probe_path: Option<Arc<str>>,
-    probe_key: Option<ProbeKey>,
-    reports_with_responses: bool,
+    layer: LoadLayer,
 }
 
 impl<S> LoadService<S> {
     fn is_probe<B>(&self, request: &Request<B>) -> bool {
-        let path = self.probe_path.as_deref();
+        let path = self.layer.probe_path.as_deref();
         path == Some(request.uri().path()) && request.method() == Method::GET
     }
 
     fn answer<B: Body>(&self, probe: &impl FieldMap) -> Response<TrackedBody<B>> {
-        respond_http(&self.load, probe, self.probe_key.as_ref()).map(|()| TrackedBody::empty())
+        let layer = &self.layer;
+        respond_http(&layer.load, probe, layer.probe_key.as_ref()).map(|()| TrackedBody::empty())
     }
 }
 
@@ -211,8 +206,8 @@ where
             };
         }
         let asks_head_only = request.method() == Method::HEAD;
-        let mut query = self.load.arrive();
-        if self.load.notes_hints()
+        let mut query = self.layer.load.arrive();
+        if self.layer.load.notes_hints()
             && let Ok(hint) = headers::read_hint(request.headers())
         {
             query.set_hint(&hint);
@@ -224,7 +219,7 @@ where
                 inner,
                 query: Some(query),
                 asks_head_only,
-                reports: self.reports_with_responses,
+                reports: self.layer.reports_with_responses,
             },
         }
     }
