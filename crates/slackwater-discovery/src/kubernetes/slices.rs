@@ -142,17 +142,17 @@ struct RawPort {
 
 /// Reads the slices of a list; one more than fits shows that there are too many.
 fn items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Object>, D::Error> {
-    Collect::of(SLICES_MAX + 1, |_| true).read(deserializer)
+    deserializer.deserialize_any(Collect::of(SLICES_MAX + 1, |_| true))
 }
 
 /// Reads endpoints with an address; one more than fits shows that there are too many.
 fn endpoints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RawEndpoint>, D::Error> {
     let has_address = |it: &RawEndpoint| it.addresses.as_ref().is_some_and(|all| !all.is_empty());
-    Collect::of(ENDPOINTS_MAX + 1, has_address).read(deserializer)
+    deserializer.deserialize_any(Collect::of(ENDPOINTS_MAX + 1, has_address))
 }
 
 fn ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RawPort>, D::Error> {
-    Collect::of(PORTS_MAX, |_| true).read(deserializer)
+    deserializer.deserialize_any(Collect::of(PORTS_MAX, |_| true))
 }
 
 /// Reads a list or `null`, and keeps a bounded number of its elements: a short text of many empty
@@ -165,14 +165,6 @@ struct Collect<T> {
 impl<T> Collect<T> {
     const fn of(max: usize, is_kept: fn(&T) -> bool) -> Self {
         Self { max, is_kept }
-    }
-
-    fn read<'de, D>(self, deserializer: D) -> Result<Vec<T>, D::Error>
-    where
-        T: Deserialize<'de>,
-        D: Deserializer<'de>,
-    {
-        deserializer.deserialize_any(self)
     }
 }
 
