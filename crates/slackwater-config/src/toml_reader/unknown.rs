@@ -68,10 +68,19 @@ impl<'s> Reader<'s> {
         for (key, value) in table {
             let field = join(path, key.get_ref());
             let shape = pattern(&field);
+            // A value may contain further keys or elements only if the program reads some below its
+            // path.
+            let asked_inside = |opening: &str| {
+                let inside = format!("{shape}{opening}");
+                let mut behind = self.asked.range(inside.clone()..);
+                behind
+                    .next()
+                    .is_some_and(|asked| asked.starts_with(&inside))
+            };
             // A quoted key may look like the path of another key, which was not read from here.
             if key.get_ref().contains(['.', '[', ']']) && !are_keys_chosen {
-                let is_path = (self.asked.range(shape.clone()..).next())
-                    .is_some_and(|asked| asked.starts_with(&shape));
+                let is_path =
+                    self.asked.contains(&shape) || asked_inside(".") || asked_inside("[]");
                 let answer = self.answer(path, key.get_ref(), value.get_ref().is_table());
                 unknowns.push(Mistake {
                     place: self.place_of(key.span()),
@@ -85,15 +94,6 @@ impl<'s> Reader<'s> {
                 meant.push(field);
                 continue;
             }
-            // A value may contain further keys or elements only if the program reads some below its
-            // path.
-            let asked_inside = |opening: &str| {
-                let inside = format!("{shape}{opening}");
-                let mut behind = self.asked.range(inside.clone()..);
-                behind
-                    .next()
-                    .is_some_and(|asked| asked.starts_with(&inside))
-            };
             let (has_keys, has_elements) = (asked_inside("."), asked_inside("[]"));
             match value.get_ref() {
                 DeValue::Table(table) if has_keys => {

@@ -15,6 +15,7 @@ use slackwater_discovery::file_watch::FileWatch;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 
 /// The longest wait for the file at a reload: orders and other signals wait as well.
@@ -30,6 +31,8 @@ pub(super) struct Written {
     overrides: Overrides,
     /// `None`: the file is read again only on a signal.
     watch: Option<FileWatch>,
+    /// The last reading of the file, if it has not ended in time.
+    reading: Option<JoinHandle<Result<Option<Arc<Source>>, Mistakes>>>,
     /// The text of the file that is in force. Settings at run time are set over this text, and not
     /// over a file that is being edited.
     source: Option<Arc<Source>>,
@@ -75,6 +78,7 @@ impl Written {
             watch: (!watched.is_empty()).then(|| FileWatch::new(watched)),
             file: config,
             overrides,
+            reading: None,
             source: None,
             set,
             refusals: Refusals::default(),
@@ -101,23 +105,32 @@ impl Written {
     /// Reads the file again. It does not block this thread's other tasks, since a file system may
     /// hang, and resolving host names may take long.
     pub(super) async fn load_again(&mut self) -> Result<Read, Fault> {
-        let file = self.file.clone();
-        let reading = in_background(move || read(file.as_deref()));
-        let in_time = timeout(READ_TIME_MAX, reading).await;
-        let late = |_| {
-            Err(Fault::runtime(
-                "the configuration cannot be read: its file hangs",
-            ))
-        };
-        let source = in_time.unwrap_or_else(late)?;
-        if let (Err(_), Some(watch)) = (&source, &mut self.watch) {
+        let source = self.read().await;
+        if let Some(watch) = &mut self.watch
+            && !matches!(source, Ok(Ok(_)))
+        {
             watch.retry();
         }
-        let source = source.map_err(|mistakes| mistakes.fault_without_source("configuration"))?;
+        let source = source?.map_err(|mistakes| mistakes.fault_without_source("configuration"))?;
         let mut base = self.set.clone();
         let choices = base.take_chosen();
         let read = self.load_over(source, base, choices).await?;
         read.map_err(|mistakes| mistakes.fault_without_source("configuration"))
+    }
+
+    /// Reads the file. If it hangs, the thread that reads stays blocked, so no other reads until it
+    /// ends.
+    async fn read(&mut self) -> Result<Result<Option<Arc<Source>>, Mistakes>, Fault> {
+        let late = |_| Fault::runtime("the configuration cannot be read: its file hangs");
+        if let Some(hanging) = &mut self.reading {
+            let _ = timeout(READ_TIME_MAX, hanging).await.map_err(late)?;
+        }
+        let file = self.file.clone();
+        let reading = tokio::task::spawn_blocking(move || read(file.as_deref()));
+        let reading = self.reading.insert(reading);
+        let done = timeout(READ_TIME_MAX, reading).await.map_err(late)?;
+        self.reading = None;
+        done.map_err(unreadable)
     }
 
     /// Returns the configuration with these settings in place of the current ones, over the file's
@@ -156,7 +169,9 @@ impl Written {
         choices: Choices,
     ) -> Result<Result<Read, Mistakes>, Fault> {
         let overrides = self.overrides.clone();
-        in_background(move || load_allowed(source, &overrides, base, choices)).await
+        let load = move || load_allowed(source, &overrides, base, choices);
+        let loaded = tokio::task::spawn_blocking(load).await;
+        loaded.map_err(unreadable)
     }
 
     /// Logs the remarks on a configuration that those on the current one lack.
@@ -225,12 +240,9 @@ impl Read {
     }
 }
 
-/// Runs work that may take long on a thread of its own.
-async fn in_background<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Fault> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Fault::runtime("the configuration could not be read"))
+/// The thread that reads has panicked.
+fn unreadable(_: JoinError) -> Fault {
+    Fault::runtime("the configuration could not be read")
 }
 
 /// Reads the file, if there is one.

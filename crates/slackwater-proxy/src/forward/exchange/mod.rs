@@ -345,7 +345,7 @@ impl Replica {
             Connections::Http2(multiplex) => {
                 let length = Length::of(request.body());
                 let (target, options) = (Rc::clone(&self.target), Rc::clone(&self.options));
-                let (multiplex, wait) = (Rc::clone(multiplex), within(wanted));
+                let (multiplex, wait) = (Rc::clone(multiplex), (within(ends), within(wanted)));
                 let mut opening = Box::pin(async move {
                     let opening = multiplex.find_or_open(&target, &options, length, wait);
                     opening.await

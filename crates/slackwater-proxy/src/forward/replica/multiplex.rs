@@ -281,15 +281,17 @@ impl Multiplex {
     }
 
     /// Returns a stream for a request with such a body: on an existing connection, on a new one, or
-    /// the first that becomes free within `wait`. A connect has its own timeout.
+    /// the first that becomes free within `stream_wait`. It waits for connects that others have
+    /// begun for `wait`; its own has its own timeout.
     pub(crate) async fn find_or_open(
         &self,
         target: &Target,
         options: &ReplicaOptions,
         body: Length,
-        wait: Duration,
+        (wait, stream_wait): (Duration, Duration),
     ) -> Result<StreamPermit, NoStream> {
         let waits_until = Instant::now() + wait;
+        let stream_until = Instant::now() + stream_wait;
         loop {
             let failures_before = self.failures.get();
             {
@@ -319,7 +321,7 @@ impl Multiplex {
                     return Ok(permit);
                 }
             }
-            self.wait(body, waits_until).await?;
+            self.wait(body, stream_until).await?;
         }
     }
 

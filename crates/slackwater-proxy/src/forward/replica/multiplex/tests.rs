@@ -34,7 +34,14 @@ async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
     let target = Target::new(ReplicaAddress::Tcp(address), None);
     let found = LocalSet::new()
         .run_until(async {
-            let find = || multiplex.find_or_open(&target, &options, Length::None, options.connect);
+            let find = || {
+                multiplex.find_or_open(
+                    &target,
+                    &options,
+                    Length::None,
+                    (options.connect, options.connect),
+                )
+            };
             let found = tokio::join!(find(), find(), find());
             // The streams are released only when all requests are done.
             [found.0, found.1, found.2]
@@ -78,7 +85,14 @@ async fn connections_that_a_replica_is_closing_are_replaced() {
     let (multiplex, options) = multiplex();
     let target = Target::new(ReplicaAddress::Tcp(address), None);
     let replaced = async {
-        let find = || multiplex.find_or_open(&target, &options, Length::None, options.connect);
+        let find = || {
+            multiplex.find_or_open(
+                &target,
+                &options,
+                Length::None,
+                (options.connect, options.connect),
+            )
+        };
         let both = (find().await, find().await);
         assert!(both.0.is_ok() && both.1.is_ok());
         drop(both);
@@ -108,7 +122,12 @@ async fn connection_that_is_left_ends_though_the_replica_reads_nothing() {
     let left = async {
         let deadlines = Rc::clone(&multiplex.deadlines);
         tokio::task::spawn_local(async move { deadlines.run(|| ()).await });
-        let permit = multiplex.find_or_open(&target, &options, Length::None, options.connect);
+        let permit = multiplex.find_or_open(
+            &target,
+            &options,
+            Length::None,
+            (options.connect, options.connect),
+        );
         let permit = permit.await.expect("a stream");
         let _replica = listener.accept().await.expect("a connection");
         let load = Rc::downgrade(&permit.0.load);
