@@ -117,6 +117,7 @@ func newHTTPProber(b *balancer, o *options) *httpProber {
 		if own.MaxConnsPerHost == 0 {
 			own.MaxConnsPerHost = probeConnectionsMax
 		}
+		//lint:ignore SA1019 a base may still have it, and it takes precedence over the default
 		if own.DialContext == nil && own.Dial == nil {
 			own.DialContext = (&net.Dialer{}).DialContext
 		}
