@@ -86,7 +86,7 @@ func (k *keyed) takeFree(now policy.Instant, query *policy.Query, servers []uint
 	// Before any of them is compared, because that changes the caps.
 	for _, server := range servers {
 		for _, part := range k.order.partsOf(server) {
-			k.loads.expire(now, part.replica)
+			k.loads.expire(now, part)
 		}
 	}
 	var by policy.Optional[delays]
@@ -135,11 +135,11 @@ func (k *keyed) partFor(server uint32, query *policy.Query) (policy.ReplicaID, b
 	var found policy.Optional[policy.ReplicaID]
 	fewest := uint32(0)
 	for _, part := range parts {
-		if slices.Contains(query.Avoid, part.replica) {
+		if slices.Contains(query.Avoid, part) {
 			continue
 		}
-		if own := k.loads.own(part.replica); !found.Known || own < fewest {
-			found, fewest = policy.Some(part.replica), own
+		if own := k.loads.own(part); !found.Known || own < fewest {
+			found, fewest = policy.Some(part), own
 		}
 	}
 	return found.Get()
@@ -175,7 +175,7 @@ func (k *keyed) explain(query *policy.Query, of *set, choice *policy.KeyChoice) 
 	for _, server := range k.members(of) {
 		replica, found := k.partFor(server, query)
 		if parts := k.order.partsOf(server); !found && len(parts) > 0 {
-			replica = parts[0].replica
+			replica = parts[0]
 		}
 		choice.Set = append(choice.Set, policy.KeyServer{
 			Replica: replica,

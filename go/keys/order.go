@@ -34,12 +34,6 @@ func (p part) compare(other part) int {
 	)
 }
 
-// choosable is a part that may be chosen.
-type choosable struct {
-	replica policy.ReplicaID
-	server  uint32
-}
-
 // order is the parts of the fleet, and the servers that may be chosen.
 type order struct {
 	// known are sorted if isSorted. Identities change only in the table until then.
@@ -51,8 +45,8 @@ type order struct {
 	hashes []uint64
 	// isWeighted: servers do not have the same number of parts.
 	isWeighted bool
-	// Parts of a server are next to each other.
-	parts []choosable
+	// parts that may be chosen: those of a server are next to each other.
+	parts []policy.ReplicaID
 	// begins has where the parts of each server begin, and at the end how many there are.
 	begins       []uint32
 	fleetVersion policy.Optional[uint64]
@@ -115,9 +109,9 @@ func (o *order) refresh(fleet *policy.Fleet, loads *loads) {
 			o.begins = append(o.begins, uint32(len(o.parts)))
 			last = policy.Some(part.identity.Name)
 		}
-		place, next := len(o.parts), choosable{replica: part.replica, server: server}
-		isChanged = isChanged || place >= len(before) || before[place] != next
-		o.parts = append(o.parts, next)
+		place := len(o.parts)
+		isChanged = isChanged || place >= len(before) || before[place] != part.replica
+		o.parts = append(o.parts, part.replica)
 		loads.place(part.replica, server)
 	}
 	o.begins = append(o.begins, uint32(len(o.parts)))
@@ -132,7 +126,7 @@ func (o *order) hashAll() {
 	o.isWeighted = false
 	for server := range uint32(o.servers()) {
 		hash := uint64(0)
-		if identity := o.identities.Find(o.parts[o.begins[server]].replica); identity != nil {
+		if identity := o.identities.Find(o.parts[o.begins[server]]); identity != nil {
 			hash = mix(identity.Name ^ mix(0))
 		}
 		o.hashes = append(o.hashes, hash)
@@ -144,7 +138,7 @@ func (o *order) hashAll() {
 func (o *order) servers() int { return max(len(o.begins), 1) - 1 }
 
 // partsOf returns the parts of a server.
-func (o *order) partsOf(server uint32) []choosable {
+func (o *order) partsOf(server uint32) []policy.ReplicaID {
 	if uint64(server) >= uint64(o.servers()) {
 		return nil
 	}

@@ -293,7 +293,7 @@ func (p *partitions) view(now policy.Instant, order *order) policy.KeyView {
 		if of.version == policy.Some(order.version) {
 			for _, server := range p.serversOf(number) {
 				if parts := order.partsOf(server); len(parts) > 0 {
-					shown.Servers = append(shown.Servers, parts[0].replica)
+					shown.Servers = append(shown.Servers, parts[0])
 				}
 			}
 		}

@@ -89,15 +89,15 @@ impl Keyed {
     fn take_free(&mut self, now: Instant, query: Query<'_>, servers: &[u32], mut homes: usize) {
         // Before any of them is compared, because that changes the cap.
         for &server in servers {
-            for part in self.order.parts(server) {
-                self.loads.expire(now, part.replica);
+            for &part in self.order.parts(server) {
+                self.loads.expire(now, part);
             }
         }
         let mut delays = None;
         for &server in servers {
             let parts = self.order.parts(server);
             let part = match parts {
-                [part] if query.avoid.is_empty() => Some(part.replica),
+                &[part] if query.avoid.is_empty() => Some(part),
                 _ => self.part_for(server, query),
             };
             // Homes that the query avoids are replaced by the next in order.
@@ -137,8 +137,8 @@ impl Keyed {
         if parts.len() > 1 && !query.is_first() && query.avoid.iter().any(is_tried) {
             return None;
         }
-        let replicas = parts.iter().map(|part| part.replica);
-        let allowed = replicas.filter(|replica| !query.avoid.contains(replica));
+        let allowed = parts.iter().copied();
+        let allowed = allowed.filter(|replica| !query.avoid.contains(replica));
         allowed.min_by_key(|&replica| self.loads.own(replica))
     }
 
@@ -174,7 +174,7 @@ impl Keyed {
             let part = self.part_for(server, query);
             *shown = KeyServer {
                 replica: part
-                    .or_else(|| Some(self.order.parts(server).first()?.replica))
+                    .or_else(|| self.order.parts(server).first().copied())
                     .unwrap_or(shown.replica),
                 load: self.loads.load(server),
                 cap: (self.loads).cap_of(server, self.order.parts(server).len(), factor, delays),

@@ -52,13 +52,6 @@ struct Part {
     replica: ReplicaId,
 }
 
-/// A part that may be chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Choosable {
-    pub(super) replica: ReplicaId,
-    server: u32,
-}
-
 /// The parts of the fleet, and the servers that may be chosen.
 #[derive(Debug, Default)]
 pub(super) struct Order {
@@ -71,8 +64,8 @@ pub(super) struct Order {
     hashes: Vec<u64>,
     /// Servers do not have the same number of parts.
     is_weighted: bool,
-    /// Parts of a server are next to each other.
-    parts: Vec<Choosable>,
+    /// The parts that may be chosen: those of a server are next to each other.
+    parts: Vec<ReplicaId>,
     /// Where the parts of each server begin, and at the end how many there are.
     begins: Vec<u32>,
     fleet_version: Option<u64>,
@@ -142,15 +135,11 @@ impl Order {
                 self.begins.push(u32::try_from(count).unwrap_or(u32::MAX));
                 last = Some(part.identity.name);
             }
-            let choosable = Choosable {
-                replica: part.replica,
-                server,
-            };
-            is_changed |= count >= before || self.parts[count] != choosable;
+            is_changed |= count >= before || self.parts[count] != part.replica;
             if count < self.parts.len() {
-                self.parts[count] = choosable;
+                self.parts[count] = part.replica;
             } else {
-                self.parts.push(choosable);
+                self.parts.push(part.replica);
             }
             loads.place(part.replica, server);
             count += 1;
@@ -168,8 +157,8 @@ impl Order {
         self.is_weighted = false;
         for server in self.begins.windows(2) {
             let (begin, end) = (server[0] as usize, server[1] as usize);
-            let replica = self.parts.get(begin).map(|part| part.replica);
-            let identity = replica.and_then(|it| self.identities.find(it).copied().flatten());
+            let replica = self.parts.get(begin);
+            let identity = replica.and_then(|&it| self.identities.find(it).copied().flatten());
             let hash = identity.map_or(0, |it| mix(it.name ^ mix(0)));
             self.hashes.push(hash);
             self.is_weighted |= end - begin != self.parts.len() / self.servers();
@@ -193,7 +182,7 @@ impl Order {
 
     /// The parts of a server.
     #[inline]
-    pub(super) fn parts(&self, server: u32) -> &[Choosable] {
+    pub(super) fn parts(&self, server: u32) -> &[ReplicaId] {
         let at = |place: usize| self.begins.get(place).map_or(0, |&begin| begin as usize);
         let (from, to) = (at(server as usize), at((server as usize).saturating_add(1)));
         self.parts.get(from..to).unwrap_or(&[])

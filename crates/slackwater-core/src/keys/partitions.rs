@@ -295,7 +295,7 @@ impl Partitions {
                 in_flight_millis: mul_div(of.busy.mean, 1_000, FINE),
                 query_rate_millis: mul_div(of.recent, 1_000, FINE),
                 servers: (servers.filter(|_| is_current))
-                    .filter_map(|&server| Some(order.parts(server).first()?.replica))
+                    .filter_map(|&server| order.parts(server).first().copied())
                     .collect(),
             }
         };
