@@ -3,7 +3,6 @@ package httplb
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -42,25 +41,6 @@ const (
 	udpOutstandingMin  = 1024
 	httpOutstandingMin = 256
 )
-
-// probeConnectionsMax is the most connections to one replica for probes, unless the base has a
-// limit. Connecting goes on after its probe, for connectMax at most, and as long again with TLS.
-const probeConnectionsMax = 64
-
-// dial opens a connection, as [http.Transport.DialContext] does.
-type dial = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// inTime returns a dial that takes connectMax at most, or nil for nil.
-func inTime(dial dial) dial {
-	if dial == nil {
-		return nil
-	}
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, connectMax)
-		defer cancel()
-		return dial(ctx, network, address)
-	}
-}
 
 // outstandingMax returns how many probes may be outstanding.
 func outstandingMax(o *options, least int) int {
@@ -113,20 +93,8 @@ func newHTTPProber(b *balancer, o *options) *httpProber {
 	if base, ok := o.base.(*http.Transport); ok {
 		// The same TLS configuration and dialer, and connections of their own, so that probes do not
 		// wait for those of requests.
-		own := base.Clone()
-		if own.MaxConnsPerHost == 0 {
-			own.MaxConnsPerHost = probeConnectionsMax
-		}
-		//lint:ignore SA1019 a base may still have it, and it takes precedence over the default
-		if own.DialContext == nil && own.Dial == nil {
-			own.DialContext = (&net.Dialer{}).DialContext
-		}
-		if own.TLSHandshakeTimeout <= 0 || own.TLSHandshakeTimeout > connectMax {
-			own.TLSHandshakeTimeout = connectMax
-		}
-		own.DialContext, own.DialTLSContext = inTime(own.DialContext), inTime(own.DialTLSContext)
 		p.client.Client = &http.Client{
-			Transport:     own,
+			Transport:     probe.Bounded(base.Clone()),
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -25,11 +24,6 @@ const (
 	bodyPatience  = 10 * time.Millisecond
 	headBytesMax  = 64 << 10
 	idleKeptAlive = 90 * time.Second
-	// connectMax is how long connecting takes at most, and again the TLS handshake. It goes on after
-	// its probe, for the next one, so that a replica that is silent could otherwise have any number
-	// of connections.
-	connectMax     = 2 * time.Second
-	connectionsMax = 64
 )
 
 // HTTPClient probes replicas by HTTP, at several times the cost of UDP and through everything that
@@ -37,8 +31,7 @@ const (
 // change once it is used.
 type HTTPClient struct {
 	// Client sends probes. Default nil: one that has up to 64 connections to each replica, keeps
-	// four, uses no proxy and follows no redirect. One of yours should limit both the connections and
-	// the time that connecting takes, because connecting goes on after its probe.
+	// four, uses no proxy and follows no redirect. The transport of yours should be [Bounded].
 	Client *http.Client
 	// Key signs probes, and reports must be signed with it. Default nil: nothing is signed.
 	Key *Key
@@ -181,15 +174,12 @@ func (c *HTTPClient) httpClient() *http.Client {
 	}
 	c.once.Do(func() {
 		c.client = &http.Client{
-			Transport: &http.Transport{
-				DialContext:            (&net.Dialer{Timeout: connectMax}).DialContext,
-				TLSHandshakeTimeout:    connectMax,
+			Transport: Bounded(&http.Transport{
 				DisableCompression:     true,
-				MaxConnsPerHost:        connectionsMax,
 				MaxIdleConnsPerHost:    idlePerReplica,
 				IdleConnTimeout:        idleKeptAlive,
 				MaxResponseHeaderBytes: headBytesMax,
-			},
+			}),
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	})
