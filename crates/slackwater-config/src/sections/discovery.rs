@@ -2,13 +2,14 @@
 
 use super::address::{Address, is_host_name};
 use super::files::file_name;
+use super::idle::idle_key;
 use super::kubernetes::KubernetesService;
 use crate::table::{
     self, Any, DAY, Described, FILE, HOUR, MINUTE, MS, Many, STRING, Share, Span, Within, Written,
     field, keys, settings,
 };
 use crate::toml_reader::values::{Unfit, quote, show_duration, text};
-use crate::toml_reader::{Format, Item, Mistake, Reader, Remark, Severity};
+use crate::toml_reader::{Format, Item, Mistake, Reader, Remark};
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::Quantile;
@@ -209,18 +210,9 @@ impl DiscoverySettings {
             let told = "only with discovery.dns, srv, file, kubernetes, xds or xds_cluster";
             idle.extend([("keep_share", told), ("keep_time", told)]);
         }
-        let idle = idle.into_iter().map(|(name, told)| (key(name), told));
-        let remarks = idle
-            .filter(|(field, _)| reader.has(field))
-            .map(|(field, told)| Remark {
-                severity: Severity::Warning,
-                about: Mistake {
-                    place: reader.place_near(&field),
-                    field,
-                    message: format!("does nothing here, {told}"),
-                },
-            })
-            .collect();
+        let idle = idle.into_iter();
+        let remarks = idle.filter_map(|(name, told)| idle_key(reader, &key(name), told));
+        let remarks = remarks.collect();
         (settings, remarks)
     }
 }

@@ -1,7 +1,7 @@
 //! `[hedge]`: whether and when a second copy of a late request is sent.
 
-use super::idle::idle_keys;
-use crate::table::{self, Any, Boolean, Number, Share, Span, Within, field, keys};
+use super::idle::idle_without_switch;
+use crate::table::{self, Any, Boolean, Number, Share, Span, Within, keys};
 use crate::toml_reader::{Reader, Remark};
 use slackwater_core::tail::HedgeConfig;
 
@@ -53,14 +53,8 @@ keys! { HedgingSettings in "hedge" {
 impl HedgingSettings {
     /// Reads the section. Without the key `enabled`, the other keys deserve remarks.
     pub(super) fn read(reader: &mut Reader<'_>, prefix: &str, remarks: &mut Vec<Remark>) -> Self {
-        let settings: Self = table::read(reader, prefix);
-        if reader
-            .definition(&field::<Self>(prefix, "enabled"))
-            .is_none()
-        {
-            let told = "only with hedge.enabled = true";
-            remarks.extend(idle_keys::<Self>(reader, prefix, |_| true, told));
-        }
+        let settings = table::read(reader, prefix);
+        remarks.extend(idle_without_switch::<Self>(reader, prefix));
         settings
     }
 }

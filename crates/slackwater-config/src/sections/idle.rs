@@ -15,6 +15,15 @@ pub(super) fn idle_keys<S: Section>(
         .collect()
 }
 
+/// As [`idle_keys`], for a section that does nothing while its key `enabled` is not set.
+pub(super) fn idle_without_switch<S: Section>(reader: &Reader<'_>, prefix: &str) -> Vec<Remark> {
+    if reader.definition(&field::<S>(prefix, "enabled")).is_some() {
+        return Vec::new();
+    }
+    let told = format!("only with {}.enabled = true", S::NAME);
+    idle_keys::<S>(reader, prefix, |_| true, &told)
+}
+
 /// Whether the value of a key is not its default. A default without effect is no surprise, and each
 /// [shown](crate::Config::to_toml) configuration has it.
 pub(super) fn is_other<S: Section + Default>(settings: &S, name: &str) -> bool {

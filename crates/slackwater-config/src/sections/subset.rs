@@ -1,5 +1,6 @@
 //! `[subset]`: the part of a large fleet that this process uses.
 
+use super::idle::idle_key;
 use super::key::KeyRouting;
 use super::sticky::{StickyBy, StickySettings};
 use super::variables::Variables;
@@ -46,8 +47,8 @@ impl SubsetSettings {
         reader: &Reader<'_>,
         prefix: &str,
     ) -> Vec<Remark> {
-        let about = |name: &str, message: String| {
-            let definition = reader.definition(&field::<Self>(prefix, name))?;
+        let about_size = |message: String| {
+            let definition = reader.definition(&field::<Self>(prefix, "size"))?;
             Some(Remark {
                 severity: Severity::Warning,
                 about: definition.mistake(message),
@@ -55,13 +56,13 @@ impl SubsetSettings {
         };
         let mut remarks = Vec::new();
         let Some(size) = self.size else {
-            let idle = "does nothing here, only with subset.size";
-            remarks.extend(about("index", idle.to_owned()));
+            let index = field::<Self>(prefix, "index");
+            remarks.extend(idle_key(reader, &index, "only with subset.size"));
             return remarks;
         };
         if size < SIZE_ADVISED {
             let few = format!("leaves few replicas to choose from, advised {SIZE_ADVISED} or more");
-            remarks.extend(about("size", few));
+            remarks.extend(about_size(few));
         }
         let apart = if key.is_on() {
             Some("key.by")
@@ -72,7 +73,7 @@ impl SubsetSettings {
             let message = format!(
                 "gives each proxy other replicas, so with {with} a request finds its replica only at the same proxy"
             );
-            about("size", message)
+            about_size(message)
         }));
         remarks
     }

@@ -2,7 +2,7 @@
 //! the networks of the replicas that it shares such requests with.
 
 use super::forwarded::NETWORKS;
-use super::idle::idle_keys;
+use super::idle::idle_without_switch;
 use super::network::Network;
 use crate::table::{
     self, Any, Boolean, Judge, Kind, Meaning, Number, Or, Share, Span, Within, field, millionths,
@@ -81,11 +81,8 @@ impl TyingSettings {
         remarks: &mut Vec<Remark>,
     ) -> Self {
         let settings: Self = table::read(reader, prefix);
+        remarks.extend(idle_without_switch::<Self>(reader, prefix));
         let definition = reader.definition(&field::<Self>(prefix, "enabled"));
-        if definition.is_none() {
-            let told = "only with tie.enabled = true";
-            remarks.extend(idle_keys::<Self>(reader, prefix, |_| true, told));
-        }
         let definition =
             definition.filter(|_| settings.enabled && policy.reports == Reports::Round);
         remarks.extend(definition.map(|definition| Remark {

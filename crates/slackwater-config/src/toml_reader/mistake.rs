@@ -165,15 +165,15 @@ impl Mistakes {
     /// Like [`fault_in`](Self::fault_in), without source lines: for logs and pages that others may
     /// read, because a line may contain a secret.
     pub fn fault_without_source(&self, what: &str) -> Fault {
-        self.fault(what, &self.without_source())
+        self.fault(what, &self.listed(self.lines()))
     }
 
-    fn without_source(&self) -> String {
-        let mut lines = self.lines();
+    /// These texts of the mistakes, and how many more there are.
+    fn listed(&self, mut texts: Vec<String>) -> String {
         if self.omitted > 0 {
-            lines.push(format!("and {} more", self.omitted));
+            texts.push(format!("and {} more", self.omitted));
         }
-        lines.join("\n")
+        texts.join("\n")
     }
 
     fn fault(&self, what: &str, told: &str) -> Fault {
@@ -210,14 +210,8 @@ impl Mistakes {
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, mistake) in self.first.iter().enumerate() {
-            let gap = if index > 0 { "\n" } else { "" };
-            write!(f, "{gap}{mistake:#}")?;
-        }
-        if self.omitted > 0 {
-            write!(f, "\nand {} more", self.omitted)?;
-        }
-        Ok(())
+        let texts = self.first.iter().map(|mistake| format!("{mistake:#}"));
+        f.write_str(&self.listed(texts.collect()))
     }
 }
 
