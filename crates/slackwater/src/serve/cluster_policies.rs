@@ -9,7 +9,7 @@
 use super::log_reload;
 use super::refusals::Refusal;
 use super::running::Running;
-use super::written::{Choices, Written};
+use super::written::{Choices, Read, Written};
 use core::num::NonZeroU16;
 use core::time::Duration;
 use futures_util::FutureExt;
@@ -170,7 +170,8 @@ impl ClusterPolicies {
         written: &mut Written,
         choices: &Choices,
     ) -> Result<(), Fault> {
-        let (loaded, sources) = written.load_choosing(choices.clone()).await??.into_parts();
+        let set = written.set.clone();
+        let Read { loaded, sources } = written.load_with(set, choices.clone()).await??;
         self.refuse(&sources.refused);
         if sources.refused.len() == choices.len() {
             written.refuse(sources.refused);
@@ -225,7 +226,8 @@ impl ClusterPolicies {
         self.forget_withdrawn(&known, written);
         let mut choices = pending(&known, &config, &written.set);
         while !choices.is_empty() {
-            let read = match written.load_choosing(choices.clone()).await {
+            let set = written.set.clone();
+            let read = match written.load_with(set, choices.clone()).await {
                 Ok(Ok(read)) => read,
                 Ok(Err(mistakes)) => {
                     self.fail(&choices, &mistakes.into());
@@ -246,7 +248,7 @@ impl ClusterPolicies {
                 }
                 break;
             }
-            let (loaded, sources) = read.into_parts();
+            let Read { loaded, sources } = read;
             self.refuse(&sources.refused);
             written.log_new_remarks(&loaded.remarks);
             written.take(sources, &loaded.config);

@@ -34,7 +34,7 @@ use slackwater_proxy::{Outside, Proxy, Reloaded, find, first_answers};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
-use written::Written;
+use written::{Read, Written};
 
 /// How the process shuts down.
 enum Ended {
@@ -344,7 +344,7 @@ async fn take_again(
     queue: &ControlQueue,
 ) -> Result<Meaning, Fault> {
     let reloaded = async {
-        let (loaded, sources) = written.load_again().await?.into_parts();
+        let Read { loaded, sources } = written.load_again().await?;
         loaded.remarks.iter().for_each(log_remark);
         let reloaded = running.proxy.reload(loaded.config).await?;
         Ok((reloaded, loaded.remarks, sources))

@@ -133,33 +133,14 @@ impl Written {
         done.map_err(unreadable)
     }
 
-    /// Returns the configuration with these settings in place of the current ones, over the file's
-    /// text that is in force.
+    /// Returns the configuration with these settings in place of the current ones and those of
+    /// these policies that it allows, over the file's text that is in force.
     pub(super) async fn load_with(
         &self,
         set: SettingOverrides,
-    ) -> Result<Result<Read, Mistakes>, Fault> {
-        let source = self.source.clone();
-        self.load_over(source, set, Choices::new()).await
-    }
-
-    /// Loads as [`load_with`](Self::load_with), without the policies of clusters that contradict
-    /// the rest.
-    pub(super) async fn load_allowing(
-        &self,
-        mut set: SettingOverrides,
-    ) -> Result<Result<Read, Mistakes>, Fault> {
-        let (source, choices) = (self.source.clone(), set.take_chosen());
-        self.load_over(source, set, choices).await
-    }
-
-    /// Returns the configuration in force with those of these policies that it allows.
-    pub(super) async fn load_choosing(
-        &self,
         choices: Choices,
     ) -> Result<Result<Read, Mistakes>, Fault> {
-        let (source, set) = (self.source.clone(), self.set.clone());
-        self.load_over(source, set, choices).await
+        self.load_over(self.source.clone(), set, choices).await
     }
 
     async fn load_over(
@@ -218,11 +199,6 @@ impl Written {
 }
 
 impl Read {
-    /// The configuration, and its sources.
-    pub(super) fn into_parts(self) -> (Loaded, Sources) {
-        (self.loaded, self.sources)
-    }
-
     fn new(
         loaded: Loaded,
         source: Option<Arc<Source>>,

@@ -1,7 +1,7 @@
 //! Settings of a service that are set at run time and override the file and the flags.
 
 use super::super::running::Running;
-use super::super::written::{Read, Written};
+use super::super::written::{Choices, Read, Written};
 use super::fault;
 use super::replicas::find_service;
 use core::net::SocketAddr;
@@ -31,7 +31,10 @@ pub(super) async fn change(
         return Err(Refused::Mistaken(mistaken.join("\n")));
     }
     // The settings are checked as part of the whole configuration before anything changes.
-    let read = written.load_with(set).await.map_err(fault)?;
+    let read = written
+        .load_with(set, Choices::new())
+        .await
+        .map_err(fault)?;
     let read = read.map_err(|mistakes| refused(&mistakes))?;
     let changed: Vec<_> = (change.set.keys())
         .map(|key| Changed {
@@ -75,9 +78,10 @@ pub(super) async fn change(
 pub(super) async fn take(
     running: &mut Running,
     written: &mut Written,
-    set: SettingOverrides,
+    mut set: SettingOverrides,
 ) -> Result<(), Refused> {
-    let read = written.load_allowing(set).await.map_err(fault)?;
+    let choices = set.take_chosen();
+    let read = written.load_with(set, choices).await.map_err(fault)?;
     let read = read.map_err(|mistakes| refused(&mistakes))?;
     put_in_force(running, written, read).await
 }
@@ -87,7 +91,7 @@ async fn put_in_force(
     written: &mut Written,
     read: Read,
 ) -> Result<(), Refused> {
-    let (loaded, sources) = read.into_parts();
+    let Read { loaded, sources } = read;
     running.proxy.reload(loaded.config).await.map_err(fault)?;
     written.take(sources, running.config());
     running.status.set_settings(written);
