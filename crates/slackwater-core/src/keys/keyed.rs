@@ -7,8 +7,8 @@ use super::recent::Recent;
 use super::settings::KeyConfig;
 use crate::draw::Draw;
 use crate::policy::{
-    Carried, Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick,
-    PickReason, Policy, Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket,
+    Counters, Decision, Event, Explanation, Fleet, KeyChoice, KeyView, Outcome, Pick, PickReason,
+    Policy, Probe, ProbeId, Query, ReasonCounts, Reports, Snapshot, Ticket, learns_rif,
     policy_named,
 };
 use crate::replica::ReplicaId;
@@ -36,7 +36,7 @@ pub struct Keyed {
     pub(super) config: KeyConfig,
     /// It waits for probes, so the answers decide and nothing is bounded.
     pub(super) has_rounds: bool,
-    /// The reports of responses have RIF. Those for a policy that learns rates have none.
+    /// The reports of responses have RIF.
     learns_rif: bool,
     pub(super) order: Order,
     pub(super) loads: Loads,
@@ -60,7 +60,7 @@ impl Keyed {
         let hinted = if has_rounds { config.hint_homes } else { 0 };
         Self {
             has_rounds,
-            learns_rif: entry.is_none_or(|entry| entry.carried != Carried::Rates),
+            learns_rif: learns_rif(policy.name()),
             policy,
             recent: Recent::new(config.set.max(hinted).into()),
             order: Order::default(),
@@ -101,11 +101,9 @@ impl Keyed {
                     self.reported(now, replica, report);
                 }
             }
-            Event::SiblingReport(replica, report) => self.reported(now, replica, report),
-            Event::CarriedReport(replica, report) => {
-                if self.learns_rif {
-                    self.reported(now, replica, report);
-                }
+            Event::CarriedReport(..) if !self.learns_rif => {}
+            Event::SiblingReport(replica, report) | Event::CarriedReport(replica, report) => {
+                self.reported(now, replica, report);
             }
             Event::SiblingQueries(replica, queries) => self.loads.siblings_sent(replica, queries),
             // They change which replicas may be chosen, which shows in the fleet.

@@ -11,7 +11,7 @@ use super::warm_up::WarmUps;
 use core::net::SocketAddr;
 use core::task::Waker;
 use slackwater_core::policy::{
-    Carried, Decision, Event, Explanation, Pick, Policy, Probe, ProbeRound, Query, policy_named,
+    Decision, Event, Explanation, Pick, Policy, Probe, ProbeRound, Query, learns_rif,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 
@@ -63,7 +63,7 @@ pub(super) struct Driver {
     pub(super) rounds: Rounds,
     pub(super) warm_ups: WarmUps,
     pub(super) reported: LastReports,
-    /// The reports of responses have RIF. Those for a policy that learns rates have none.
+    /// The reports of responses have RIF.
     pub(super) learns_rif: bool,
     /// Queries in flight.
     pub(super) in_flight: u64,
@@ -73,9 +73,8 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(policy: Box<dyn Policy>, seed: u64) -> Self {
-        let entry = policy_named(policy.name());
         Self {
-            learns_rif: entry.is_none_or(|entry| entry.carried != Carried::Rates),
+            learns_rif: learns_rif(policy.name()),
             policy,
             draw: SplitMix64::new(seed),
             replicas: Replicas::default(),

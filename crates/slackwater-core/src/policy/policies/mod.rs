@@ -32,7 +32,7 @@ pub use weighted_round_robin::{
     WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
 };
 
-use crate::policy::entry::PolicyEntry;
+use crate::policy::entry::{Carried, PolicyEntry};
 use crate::policy::settings::SectionVisitor;
 
 /// The settings of all policies. Each policy reads its own.
@@ -115,6 +115,12 @@ pub const POLICIES: &[PolicyEntry] = &[
 /// The policy with this name, if there is one.
 pub fn policy_named(name: &str) -> Option<&'static PolicyEntry> {
     POLICIES.iter().find(|entry| entry.name == name)
+}
+
+/// Whether the reports of responses for the policy with this name have RIF. Those for a policy that
+/// learns rates have none.
+pub fn learns_rif(name: &str) -> bool {
+    policy_named(name).is_none_or(|entry| entry.carried != Carried::Rates)
 }
 
 #[cfg(test)]
