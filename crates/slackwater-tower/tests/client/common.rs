@@ -20,7 +20,7 @@ use slackwater_tower::client::{
 };
 use slackwater_tower::server::{Load, LoadLayer, respond_udp};
 use slackwater_tower::wire::ProbeKey;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinSet;
 use tower_layer::Layer;
@@ -168,11 +168,43 @@ impl Policy for Recording {
     }
 }
 
+/// How many there are, and the most at once so far.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// One of those that a [`Gauge`] counts, until it is dropped.
+pub(crate) struct Counted<'g>(&'g Gauge);
+
+impl Gauge {
+    pub(crate) fn begin(&self) -> Counted<'_> {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(now, Ordering::Relaxed);
+        Counted(self)
+    }
+
+    pub(crate) fn now(&self) -> usize {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Keeps its probes, for the test to answer.
 #[derive(Debug, Default)]
 pub(crate) struct HandProber {
     pub(crate) sent: Mutex<Vec<ProbeToSend>>,
-    reports: Mutex<Option<Reports>>,
+    reports: OnceLock<Reports>,
 }
 
 impl HandProber {
@@ -181,18 +213,14 @@ impl HandProber {
     }
 
     pub(crate) fn reports(&self) -> Reports {
-        let reports = self.reports.lock().expect("not poisoned");
-        reports.clone().expect("the balancer has started it")
+        let reports = self.reports.get().cloned();
+        reports.expect("the balancer has started it")
     }
 }
 
 impl Prober for HandProber {
     fn start(&self, reports: Reports) -> bool {
-        self.reports
-            .lock()
-            .expect("not poisoned")
-            .replace(reports)
-            .is_none()
+        self.reports.set(reports).is_ok()
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
@@ -203,19 +231,15 @@ impl Prober for HandProber {
 
 /// Answers each probe while it is being sent.
 #[derive(Debug, Default)]
-pub(crate) struct EchoProber(Mutex<Option<Reports>>);
+pub(crate) struct EchoProber(OnceLock<Reports>);
 
 impl Prober for EchoProber {
     fn start(&self, reports: Reports) -> bool {
-        self.0
-            .lock()
-            .expect("not poisoned")
-            .replace(reports)
-            .is_none()
+        self.0.set(reports).is_ok()
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
-        let reports = self.0.lock().expect("not poisoned").clone();
+        let reports = self.0.get().cloned();
         let report = LoadReport::new(Rif::ZERO, None);
         reports
             .expect("the balancer has started it")

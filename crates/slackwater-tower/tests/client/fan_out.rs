@@ -2,8 +2,8 @@
 
 mod balanced;
 
+use crate::common::Gauge;
 use core::convert::Infallible;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use futures_util::FutureExt;
 use slackwater_core::Quantile;
@@ -27,8 +27,7 @@ struct Shards {
     began: Instant,
     /// The shards that got a request, each with the time in milliseconds.
     asked: Mutex<Vec<(usize, u128)>>,
-    in_flight: AtomicUsize,
-    most_in_flight: AtomicUsize,
+    in_flight: Gauge,
 }
 
 impl Shards {
@@ -38,8 +37,7 @@ impl Shards {
             course: Box::new(course),
             began: Instant::now(),
             asked: Mutex::default(),
-            in_flight: AtomicUsize::new(0),
-            most_in_flight: AtomicUsize::new(0),
+            in_flight: Gauge::default(),
         }
     }
 
@@ -55,7 +53,7 @@ impl Shards {
             asked.push((shard, self.ms()));
             nth
         };
-        let _in_flight = InFlight::begin(self);
+        let _in_flight = self.in_flight.begin();
         let (ms, end) = (self.course)(shard, nth);
         tokio::time::sleep(Duration::from_millis(ms)).await;
         end.map(|()| shard)
@@ -79,23 +77,7 @@ impl Shards {
     }
 
     fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
-    }
-}
-
-struct InFlight<'a>(&'a Shards);
-
-impl<'a> InFlight<'a> {
-    fn begin(shards: &'a Shards) -> Self {
-        let now = shards.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
-        shards.most_in_flight.fetch_max(now, Ordering::Relaxed);
-        Self(shards)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.in_flight.now()
     }
 }
 
@@ -301,7 +283,7 @@ async fn requests_in_flight_never_exceed_the_limit() {
         });
         let gathered = shards.run(&bounded).await.expect("canaries live");
         assert!(gathered.is_complete());
-        let found = shards.most_in_flight.load(Ordering::Relaxed);
+        let found = shards.in_flight.most();
         assert_eq!((shards.ms(), found), (took, most));
     }
 }

@@ -1,6 +1,6 @@
 //! Probes by HTTP whose connections or replies take longer than a probe may.
 
-use crate::common::{addr, pick_ready, prequal, until};
+use crate::common::{Gauge, addr, pick_ready, prequal, until};
 use crate::http::balancer_with;
 use core::future::pending;
 use core::net::SocketAddr;
@@ -21,32 +21,14 @@ struct Far {
     answers_in: Duration,
     /// How many connections are never opened, before the others.
     hanging: AtomicUsize,
-    /// Connections that are being opened, and the most at once.
-    opening: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
-}
-
-/// One connection that is being opened.
-struct Opening<'f>(&'f Far);
-
-impl<'f> Opening<'f> {
-    fn new(far: &'f Far) -> Self {
-        let now = far.opening.fetch_add(1, Ordering::Relaxed) + 1;
-        far.most.fetch_max(now, Ordering::Relaxed);
-        Self(far)
-    }
-}
-
-impl Drop for Opening<'_> {
-    fn drop(&mut self) {
-        self.0.opening.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// Connections that are being opened.
+    opening: Arc<Gauge>,
 }
 
 impl Connect for Far {
     fn connect(&self, _addr: SocketAddr) -> Connecting<'_> {
         Box::pin(async move {
-            let _opening = Opening::new(self);
+            let _opening = self.opening.begin();
             let less = |hanging: usize| hanging.checked_sub(1);
             let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
             if self.hanging.fetch_update(set, fetch, less).is_ok() {
@@ -117,7 +99,7 @@ async fn connections_that_are_opened_are_bounded() {
         hanging: AtomicUsize::new(usize::MAX),
         ..Far::default()
     };
-    let most = Arc::clone(&far.most);
+    let opening = Arc::clone(&far.opening);
     let config = HttpProberConfig {
         outstanding_max: 8,
         ..HttpProberConfig::default()
@@ -135,5 +117,5 @@ async fn connections_that_are_opened_are_bounded() {
         began.elapsed() >= Duration::from_secs(4)
     })
     .await;
-    assert_eq!(most.load(Ordering::Relaxed), 16, "and no others");
+    assert_eq!(opening.most(), 16, "and no others");
 }

@@ -27,6 +27,17 @@ fn multiplex() -> (Multiplex, ReplicaOptions) {
     (Multiplex::new(&options, false, &deadlines), options)
 }
 
+/// A stream for a request without a body.
+async fn find(
+    multiplex: &Multiplex,
+    target: &Target,
+    options: &ReplicaOptions,
+) -> Result<StreamPermit, NoStream> {
+    let waits = (options.connect, options.connect);
+    let found = multiplex.find_or_open(target, options, Length::None, waits);
+    found.await
+}
+
 /// Starts three concurrent requests that find no connection to `address`. Returns how many got a
 /// stream, and the connections.
 async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
@@ -34,14 +45,7 @@ async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
     let target = Target::new(ReplicaAddress::Tcp(address), None);
     let found = LocalSet::new()
         .run_until(async {
-            let find = || {
-                multiplex.find_or_open(
-                    &target,
-                    &options,
-                    Length::None,
-                    (options.connect, options.connect),
-                )
-            };
+            let find = || find(&multiplex, &target, &options);
             let found = tokio::join!(find(), find(), find());
             // The streams are released only when all requests are done.
             [found.0, found.1, found.2]
@@ -85,14 +89,7 @@ async fn connections_that_a_replica_is_closing_are_replaced() {
     let (multiplex, options) = multiplex();
     let target = Target::new(ReplicaAddress::Tcp(address), None);
     let replaced = async {
-        let find = || {
-            multiplex.find_or_open(
-                &target,
-                &options,
-                Length::None,
-                (options.connect, options.connect),
-            )
-        };
+        let find = || find(&multiplex, &target, &options);
         let both = (find().await, find().await);
         assert!(both.0.is_ok() && both.1.is_ok());
         drop(both);
@@ -122,13 +119,8 @@ async fn connection_that_is_left_ends_though_the_replica_reads_nothing() {
     let left = async {
         let deadlines = Rc::clone(&multiplex.deadlines);
         tokio::task::spawn_local(async move { deadlines.run(|| ()).await });
-        let permit = multiplex.find_or_open(
-            &target,
-            &options,
-            Length::None,
-            (options.connect, options.connect),
-        );
-        let permit = permit.await.expect("a stream");
+        let permit = find(&multiplex, &target, &options).await;
+        let permit = permit.expect("a stream");
         let _replica = listener.accept().await.expect("a connection");
         let load = Rc::downgrade(&permit.0.load);
         let mut fields = Fields::default();
