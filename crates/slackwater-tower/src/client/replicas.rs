@@ -77,8 +77,10 @@ pub(super) struct Resized {
 pub(super) struct Replicas {
     ids: ReplicaIds,
     parts: ReplicaMap<Part>,
-    /// One part of each replica: the one that stands for all at this address.
-    by_query_addr: HashMap<SocketAddr, ReplicaId>,
+    /// The parts of each replica, in an order that repeats. There is one at least.
+    by_query_addr: HashMap<SocketAddr, Vec<ReplicaId>>,
+    /// How many replicas are probed at each address.
+    by_probe_addr: HashMap<SocketAddr, u32>,
 }
 
 impl Replicas {
@@ -88,10 +90,10 @@ impl Replicas {
         addrs: ReplicaAddrs,
         parts: NonZeroU32,
     ) -> Result<Vec<ReplicaId>, InsertError> {
-        if let Some(&replica) = self.by_query_addr.get(&addrs.query) {
+        if let Some(there) = self.by_query_addr.get(&addrs.query) {
             return Err(InsertError::Duplicate {
                 addr: addrs.query,
-                replica,
+                replica: there[0],
             });
         }
         let mut replicas = Vec::new();
@@ -105,7 +107,6 @@ impl Replicas {
             replicas.push(replica);
         }
         for (number, &replica) in (0..).zip(&replicas) {
-            self.by_query_addr.entry(addrs.query).or_insert(replica);
             let part = Part {
                 addrs,
                 parts,
@@ -114,6 +115,8 @@ impl Replicas {
             };
             self.parts.insert(replica, part);
         }
+        self.by_query_addr.insert(addrs.query, replicas.clone());
+        *self.by_probe_addr.entry(addrs.probe).or_default() += 1;
         Ok(replicas)
     }
 
@@ -122,13 +125,10 @@ impl Replicas {
     /// are left.
     pub(super) fn resize(&mut self, part: ReplicaId, parts: NonZeroU32) -> Option<Resized> {
         let Part { addrs, far, .. } = *self.parts.get(&part)?;
-        let all = self.parts.iter();
-        let all = all.filter(|(_, other)| other.addrs.query == addrs.query);
-        let mut stay: Vec<_> = all.map(|(&replica, own)| (own.number, replica)).collect();
-        // `part` first, then by number, so that the result is deterministic, and the same wherever
-        // the weight has this value.
-        stay.sort_unstable_by_key(|&(number, replica)| (replica != part, number));
-        let mut stay: Vec<_> = stay.into_iter().map(|(_, replica)| replica).collect();
+        let mut stay = self.by_query_addr.get(&addrs.query)?.clone();
+        // `part` first, then by number, so that the result is the same wherever the weight has this
+        // value.
+        stay.sort_by_key(|replica| (*replica != part, self.number(*replica)));
         let wanted = parts.get() as usize;
         let left = stay.split_off(wanted.min(stay.len()));
         let mut joined = Vec::new();
@@ -145,10 +145,7 @@ impl Replicas {
             self.parts.remove(&replica);
             self.ids.release(replica);
         }
-        self.by_query_addr.insert(addrs.query, part);
-        let taken: Vec<_> = (stay.iter())
-            .filter_map(|replica| Some(self.parts.get(replica)?.number))
-            .collect();
+        let taken: Vec<_> = (stay.iter()).map(|&replica| self.number(replica)).collect();
         let free = (0..).filter(|number| !taken.contains(number));
         let numbers = taken.iter().copied().chain(free);
         stay.extend(&joined);
@@ -161,6 +158,7 @@ impl Replicas {
             };
             self.parts.insert(replica, part);
         }
+        self.by_query_addr.insert(addrs.query, stay.clone());
         Some(Resized {
             all: stay,
             joined,
@@ -175,12 +173,17 @@ impl Replicas {
         self.ids.release(replica);
         let Some(left) = NonZeroU32::new(parts.get() - 1) else {
             self.by_query_addr.remove(&addrs.query);
+            let probed = self.by_probe_addr.get_mut(&addrs.probe)?;
+            *probed -= 1;
+            if *probed == 0 {
+                self.by_probe_addr.remove(&addrs.probe);
+            }
             return Some(addrs);
         };
-        let others = self.parts.iter_mut();
-        for (&other, own) in others.filter(|(_, own)| own.addrs.query == addrs.query) {
-            own.parts = left;
-            self.by_query_addr.insert(addrs.query, other);
+        let others = self.by_query_addr.get_mut(&addrs.query)?;
+        others.retain(|&other| other != replica);
+        for other in others {
+            self.parts.get_mut(other)?.parts = left;
         }
         Some(addrs)
     }
@@ -192,24 +195,16 @@ impl Replicas {
         part: ReplicaId,
         round_trip: Duration,
     ) -> Option<Vec<ReplicaId>> {
-        let own = self.parts.get_mut(&part)?;
+        let own = self.parts.get(&part)?;
         // All parts are as far as this one.
-        if own.far.replace(round_trip) == Some(round_trip) {
+        if own.far == Some(round_trip) {
             return Some(Vec::new());
         }
-        let mut changed = vec![part];
-        if own.parts.get() > 1 {
-            let addr = own.addrs.query;
-            let others = self.parts.iter_mut();
-            let others = others.filter(|(other, own)| **other != part && own.addrs.query == addr);
-            changed.extend(others.map(|(&other, own)| {
-                own.far = Some(round_trip);
-                other
-            }));
+        let all = self.by_query_addr.get(&own.addrs.query)?;
+        for part in all {
+            self.parts.get_mut(part)?.far = Some(round_trip);
         }
-        // In an order that repeats.
-        changed.sort_unstable_by_key(|replica| replica.index());
-        Some(changed)
+        Some(all.clone())
     }
 
     /// The round trip to the zone of a part, if that is another one than this client's.
@@ -219,6 +214,11 @@ impl Replicas {
 
     pub(super) fn addrs(&self, replica: ReplicaId) -> Option<ReplicaAddrs> {
         self.parts.get(&replica).map(|part| part.addrs)
+    }
+
+    /// The number of a part among those of its replica.
+    fn number(&self, part: ReplicaId) -> u32 {
+        self.parts.get(&part).map_or(0, |part| part.number)
     }
 
     /// The name of a part that is the same for all clients: by its address and its number.
@@ -237,9 +237,7 @@ impl Replicas {
 
     /// Whether any replica is probed at this address.
     pub(super) fn probes_at(&self, probe: SocketAddr) -> bool {
-        let named = self.by_query_addr.values();
-        let mut addrs = named.filter_map(|&replica| self.addrs(replica));
-        addrs.any(|addrs| addrs.probe == probe)
+        self.by_probe_addr.contains_key(&probe)
     }
 }
 
@@ -287,6 +285,28 @@ mod tests {
         }
         let identities = all.iter().filter_map(|&part| replicas.identity(part));
         identities.collect()
+    }
+
+    #[test]
+    fn an_address_is_free_and_not_probed_after_the_last_part_there_has_left() {
+        let mut replicas = Replicas::default();
+        let probe = SocketAddr::from(([10, 0, 0, 1], 9));
+        let at = |port| ReplicaAddrs {
+            query: SocketAddr::from(([10, 0, 0, 1], port)),
+            probe,
+        };
+        let one = replicas.insert(at(80), parts(1)).expect("room");
+        let three = replicas.insert(at(81), parts(3)).expect("room");
+        for left in [2, 1] {
+            replicas.remove(three[left as usize]).expect("it is there");
+            assert_eq!(replicas.parts(three[0]), parts(left));
+            replicas.insert(at(81), parts(1)).expect_err("a duplicate");
+        }
+        replicas.remove(one[0]).expect("it is there");
+        assert!(replicas.probes_at(probe), "by the last part");
+        replicas.remove(three[0]).expect("it is there");
+        assert!(!replicas.probes_at(probe));
+        assert_eq!(replicas.insert(at(81), parts(1)).expect("room").len(), 1);
     }
 
     #[test]
