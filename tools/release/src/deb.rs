@@ -25,8 +25,9 @@ pub(crate) fn name(source: &Source, target: Target) -> String {
     format!("slackwater_{}_{}.deb", version(source), target.architecture)
 }
 
+/// Debian's version: with `~`, a pre-release comes before its release.
 fn version(source: &Source) -> String {
-    format!("{}-{REVISION}", source.version)
+    format!("{}-{REVISION}", source.version.replacen('-', "~", 1))
 }
 
 /// Returns the package. `libraries` are the packages that the program is linked to; none if it is
@@ -248,5 +249,14 @@ mod tests {
             "{unit}"
         );
         assert!(!unit.contains("/usr/local"), "{unit}");
+    }
+
+    #[test]
+    fn pre_release_comes_before_its_release() {
+        let source = Source {
+            version: "0.2.0-rc.1".to_owned(),
+            ..source()
+        };
+        assert_eq!(version(&source), "0.2.0~rc.1-1");
     }
 }
