@@ -16,8 +16,12 @@ const REVISION: u32 = 1;
 const FOLDER: &str = "deploy/debian";
 /// Scripts that dpkg runs.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
-/// A file that upgrades of the package do not overwrite once it has been edited.
-const CONFIGURATION: &str = "etc/slackwater/serve.toml";
+/// Files that upgrades of the package do not overwrite once they have been edited, and their names
+/// in the repository.
+const CONFIGURATION: [(&str, &str); 2] = [
+    ("etc/needrestart/conf.d/slackwater.conf", "needrestart.conf"),
+    ("etc/slackwater/serve.toml", "serve.toml"),
+];
 const DOCS: &str = "usr/share/doc/slackwater";
 
 /// The file name of the package.
@@ -56,7 +60,9 @@ fn data(source: &Source, contents: &Contents<'_>) -> Result<Tree, String> {
         tree.file(&format!("usr/lib/systemd/system/{name}"), text.into_bytes());
     }
     let packaging = source.root.join(FOLDER);
-    tree.file(CONFIGURATION, read(&packaging.join("serve.toml"))?);
+    for (path, name) in CONFIGURATION {
+        tree.file(path, read(&packaging.join(name))?);
+    }
     tree.file(
         &format!("{DOCS}/examples/agent.toml"),
         read(&packaging.join("agent.toml"))?,
@@ -131,7 +137,8 @@ fn control(source: &Source, target: Target, data: &Tree, libraries: &str) -> Res
         a server, a load generator, a simulator and a view for terminals, and units\n \
         of systemd for serve and agent.\n";
     tree.file("control", control.into_bytes());
-    tree.file("conffiles", format!("/{CONFIGURATION}\n").into_bytes());
+    let conffiles = CONFIGURATION.map(|(path, _)| format!("/{path}\n")).concat();
+    tree.file("conffiles", conffiles.into_bytes());
     let mut sums = String::new();
     for (path, bytes) in data.files().filter(|(path, _)| !path.starts_with("etc/")) {
         let _ = writeln!(sums, "{}  {path}", md5(bytes));
@@ -231,7 +238,10 @@ mod tests {
         );
         assert!(!fields.contains("Depends"), "{fields}");
         assert!(fields.lines().all(|line| line.len() <= 80), "{fields}");
-        assert_eq!(text("./conffiles"), "/etc/slackwater/serve.toml\n");
+        assert_eq!(
+            text("./conffiles"),
+            "/etc/needrestart/conf.d/slackwater.conf\n/etc/slackwater/serve.toml\n"
+        );
         let sums = text("./md5sums");
         let line = format!("{}  usr/bin/slackwater\n", md5(b"program"));
         assert!(sums.contains(&line) && !sums.contains("etc/"), "{sums}");
@@ -242,6 +252,11 @@ mod tests {
         assert_eq!(data["./usr/bin/slackwater"], b"program");
         assert_eq!(modes["./usr/bin/slackwater"], 0o755);
         assert!(data.contains_key("./usr/share/man/man1/slackwater.1.gz"));
+        let kept = String::from_utf8_lossy(&data["./etc/needrestart/conf.d/slackwater.conf"]);
+        assert!(
+            kept.contains(r"{qr(^slackwater(-agent)?\.service$)} = 0;"),
+            "{kept}"
+        );
         let unit = &data["./usr/lib/systemd/system/slackwater.service"];
         let unit = String::from_utf8(unit.clone()).unwrap();
         assert!(
