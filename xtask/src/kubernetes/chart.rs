@@ -231,6 +231,18 @@ listen = "127.0.0.1:9911""#;
     if !recreated.contains("type: Recreate") || recreated.contains("rollingUpdate") {
         return Err("strategy.type=Recreate is not rendered alone".to_owned());
     }
+    let monitored = charts.proxy(
+        "edge",
+        &[
+            "--set-literal",
+            CONFIG,
+            "--set",
+            "metrics.enabled=true,metrics.serviceMonitor.enabled=true",
+        ],
+    )?;
+    if !monitored.contains("honorLabels: true") {
+        return Err("Prometheus would replace the label `service` of metrics".to_owned());
+    }
     addresses(charts)?;
     let annotation = |config: &str| {
         let rendered = charts.proxy("edge", &["--set-literal", &format!("config={config}")])?;
