@@ -244,6 +244,7 @@ listen = "127.0.0.1:9911""#;
         return Err("Prometheus would replace the label `service` of metrics".to_owned());
     }
     addresses(charts)?;
+    ports(charts)?;
     let annotation = |config: &str| {
         let rendered = charts.proxy("edge", &["--set-literal", &format!("config={config}")])?;
         if rendered.contains("kind: Role")
@@ -301,6 +302,36 @@ fn addresses(charts: &Charts) -> Result<(), String> {
         "the ConfigMap's name must follow the ports, and --admin the listeners' family: found \
          {four:?}, {six:?}, {other:?}"
     ))
+}
+
+/// What depends on the numbers of ports: low ones need a sysctl, and a `NetworkPolicy` has none,
+/// because old pods keep theirs.
+fn ports(charts: &Charts) -> Result<(), String> {
+    let render = |port: u16, admin: u16| {
+        let set = format!(
+            "config=listen = \"0.0.0.0:{port}\"\nadmin.listen = \"127.0.0.1:{admin}\"\n\
+             replicas = [\"10.0.0.1:80\"]"
+        );
+        let policy = "metrics.enabled=true,networkPolicy.enabled=true,\
+                      networkPolicy.metrics[0].podSelector.matchLabels.app=prometheus";
+        let rendered = charts.proxy("edge", &["--set", policy, "--set-literal", &set])?;
+        let has_sysctl = rendered.contains("name: net.ipv4.ip_unprivileged_port_start");
+        let mut documents = rendered.split("\n---\n");
+        let policy = documents.find(|document| document.contains("kind: NetworkPolicy"));
+        let policy = policy.ok_or("no NetworkPolicy")?.to_owned();
+        Ok::<_, String>((policy, has_sysctl))
+    };
+    let high = render(8080, 9900)?;
+    let low = render(443, 9911)?;
+    if high.0 != low.0 || !low.0.contains("- port: admin") {
+        return Err(format!(
+            "a NetworkPolicy depends on ports: {high:?}, {low:?}"
+        ));
+    }
+    if high.1 || !low.1 || !render(8080, 990)?.1 {
+        return Err("the sysctl for ports below 1024 must follow the ports".to_owned());
+    }
+    Ok(())
 }
 
 /// A rendered chart as a manifest for kubectl: without the lines that only Helm needs.
