@@ -90,7 +90,8 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::histogram(
         "slackwater_request_first_byte_seconds",
-        "From a request's head to its response's head, over all attempts.",
+        "From a request's head to its response's head, over all attempts; `client_gone`: until the client left \
+         without one.",
         &[SERVICE, CLASS],
         |it, out| by_class(it, out, |it| &it.first_byte, |it| &it.first_byte),
     ),

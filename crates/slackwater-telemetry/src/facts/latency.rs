@@ -127,7 +127,8 @@ pub struct LatencyStatus {
     pub class: String,
     /// Number of requests.
     pub requests: u64,
-    /// Time to the head of the response, in microseconds.
+    /// Time to the head of the response, in microseconds; of `client_gone`, until the client left
+    /// without one.
     pub first_byte_us: Option<QuantileStatus>,
     /// Time to the end of the response, in microseconds.
     pub total_us: Option<QuantileStatus>,

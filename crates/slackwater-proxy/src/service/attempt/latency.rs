@@ -113,6 +113,10 @@ impl RequestTimer {
     /// Records that the response head arrived at that time.
     pub(crate) fn head(&mut self, status: StatusCode, at: Instant) {
         self.class = ResponseClass::of(status);
+        self.first_byte(at);
+    }
+
+    fn first_byte(&self, at: Instant) {
         if let Some(meter) = &self.meter {
             let took = at.saturating_since(self.began);
             meter.latency.first_byte[self.class.index()].add(took);
@@ -142,6 +146,11 @@ impl RequestTimer {
     }
 
     fn close(&mut self, class: ResponseClass, at: Instant) {
+        // Without a head, the client waited for one until now. If a fleet hangs, this is all that
+        // shows it.
+        if self.class == ResponseClass::ClientGone {
+            self.first_byte(at);
+        }
         if let Some(meter) = self.meter.take() {
             let took = at.saturating_since(self.began);
             meter.latency.total[class.index()].add(took);
@@ -155,5 +164,33 @@ impl Drop for RequestTimer {
         if let Some(now) = self.meter.as_ref().map(|meter| meter.clock.now()) {
             self.close(ResponseClass::ClientGone, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_leave_before_a_head_are_distinguished() {
+        let meter = LatencyMeter::new(Clock::new());
+        let begin = || RequestTimer::open(&meter, meter.clock.now(), &RecordHandle::default());
+        let (before, mut after) = (begin(), begin());
+        tokio::time::advance(Duration::from_millis(200)).await;
+        after.head(StatusCode::OK, meter.clock.now());
+        drop(before);
+        after.leave(meter.clock.now());
+        let LatencyFacts { first_byte, total } = meter.latency.read();
+        let counts = |class: ResponseClass| {
+            [&first_byte, &total].map(|latencies| latencies[class.index()].count())
+        };
+        assert_eq!(counts(ResponseClass::Success), [1, 0]);
+        assert_eq!(counts(ResponseClass::ClientGone), [1, 2]);
+        let waited = first_byte[ResponseClass::ClientGone.index()].quantile(0.5);
+        assert!(
+            waited.is_some_and(|waited| waited >= Duration::from_millis(196)),
+            "{waited:?}"
+        );
     }
 }
