@@ -310,16 +310,26 @@ fn invalid_blocks_are_rejected() {
         events: &[1, 2],
     }
     .framed();
-    for wrong in [
-        [events.clone(), stream(7)].concat(),
-        [stream(7), stream(7)].concat(),
-        head[MAGIC.len()..].to_vec(),
+    let second_head = Block::Head(Head {
+        started_ms: 0,
+        software: "another".to_owned(),
+    });
+    for (wrong, streams) in [
+        ([events.clone(), stream(7)].concat(), 0),
+        ([stream(7), stream(7)].concat(), 1),
+        (second_head.framed(), 0),
     ] {
         let read = read(&[head.clone(), wrong].concat()).expect("its head is whole");
         assert!(
             matches!(read.end, Ending::Torn { why, .. } if why.contains("belong")),
             "{read:?}"
         );
+        assert_eq!(
+            read.streams.len(),
+            streams,
+            "a rejected block counts as nothing"
+        );
+        assert!(read.head.software.starts_with("slackwater "));
     }
     let right = read(&[head.clone(), stream(7), events].concat()).expect("a recording");
     assert_eq!(right.streams[0].events, [1, 2]);

@@ -75,13 +75,20 @@ pub fn read(bytes: &[u8]) -> Result<Recording, String> {
         };
         // A second head, a repeated stream or events of an unknown stream end the reading.
         let is_taken = match block {
-            Block::Head(said) => head.replace(said).is_none(),
+            Block::Head(said) => {
+                let is_first = head.is_none();
+                head.get_or_insert(said);
+                is_first
+            }
             Block::Stream(said) => {
-                let is_new = places.insert(said.number, streams.len()).is_none();
-                streams.push(RecordedStream {
-                    head: said,
-                    events: Vec::new(),
-                });
+                let is_new = !places.contains_key(&said.number);
+                if is_new {
+                    places.insert(said.number, streams.len());
+                    streams.push(RecordedStream {
+                        head: said,
+                        events: Vec::new(),
+                    });
+                }
                 is_new
             }
             Block::Events { stream, events } => {
