@@ -16,7 +16,8 @@ use slackwater_core::{Draw, Instant, ReplicaId, SplitMix64};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Receives blocks of events.
+/// Receives blocks of events: each that is full, what a [`Stream::flush`] finds, and the rest at
+/// the end of a policy.
 pub trait Sink: Debug + Send + Sync {
     /// Takes the next block of a stream, without waiting. `false`: neither this block nor any later
     /// one is kept.
@@ -27,9 +28,6 @@ pub trait Sink: Debug + Send + Sync {
 const BLOCK_BYTES: usize = 32 * 1_024;
 /// Headroom for the event that makes a block full: a list of replicas may be long.
 const HEADROOM_BYTES: usize = 512;
-/// A block is passed to the sink at the latest this long after its first event. This much is lost
-/// if the process is killed.
-const BLOCK_SPAN: Duration = Duration::from_secs(1);
 
 /// Wraps a policy in a recorder and returns it with its stream. The policy's draws come from
 /// `seed`, and the events go to `sink`.
@@ -43,7 +41,6 @@ pub fn record(
         number: stream,
         encoder: Encoder::default(),
         block: Vec::with_capacity(BLOCK_BYTES + HEADROOM_BYTES),
-        block_began: Instant::EPOCH,
         latest: Instant::EPOCH,
         sink: Some(sink),
     })));
@@ -86,7 +83,9 @@ impl Stream {
         Arc::strong_count(&self.0) == 1
     }
 
-    /// Passes the events so far to the sink. Later events start another block.
+    /// Passes the events so far to the sink. Later events start another block. Without it, the
+    /// events of a quiet policy wait until the block is full; if the process is killed, they are
+    /// lost.
     pub fn flush(&self) {
         self.writer().flush();
     }
@@ -107,8 +106,6 @@ struct BlockWriter {
     number: u32,
     encoder: Encoder,
     block: Vec<u8>,
-    /// When the first event of the block happened.
-    block_began: Instant,
     latest: Instant,
     /// `None`: nothing is kept any longer.
     sink: Option<Arc<dyn Sink>>,
@@ -120,12 +117,8 @@ impl BlockWriter {
         if self.sink.is_none() {
             return;
         }
-        let age = at.saturating_since(self.block_began);
-        if self.block.len() >= BLOCK_BYTES || (age >= BLOCK_SPAN && !self.block.is_empty()) {
+        if self.block.len() >= BLOCK_BYTES {
             self.flush();
-        }
-        if self.block.is_empty() {
-            self.block_began = at;
         }
         self.encoder.put(&mut self.block, at, entry);
     }
@@ -134,8 +127,9 @@ impl BlockWriter {
         if self.block.is_empty() {
             return;
         }
-        let next = Vec::with_capacity(BLOCK_BYTES + HEADROOM_BYTES);
-        let block = core::mem::replace(&mut self.block, next);
+        // A copy needs no more memory than its events, however long it waits in the sink.
+        let block = self.block.clone();
+        self.block.clear();
         let is_kept = (self.sink.as_ref()).is_some_and(|sink| sink.take(self.number, block));
         if !is_kept {
             self.sink = None;

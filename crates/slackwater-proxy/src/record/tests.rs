@@ -4,7 +4,8 @@ use super::Writing;
 use core::time::Duration;
 use slackwater_config::Config;
 use slackwater_core::policy::{Decision, Event, Outcome, Policy, Query};
-use slackwater_core::{Instant, NoDraw, ReplicaIds, SplitMix64};
+use slackwater_core::{Instant, NoDraw, ReplicaId, ReplicaIds, SplitMix64};
+use slackwater_recording::Stream;
 use slackwater_recording::file::{
     BLOCK_MAX, Block, END_BYTES, End, Ending, Head, MAGIC, Recording, StreamHead, first_block, read,
 };
@@ -54,8 +55,8 @@ fn stream_head(number: u32) -> StreamHead {
     }
 }
 
-/// Records this many queries of one policy.
-fn record(writing: &Writing, label: &str, queries: u64) {
+/// Records a policy with one replica.
+fn start(writing: &Writing, label: &str) -> (Box<dyn Policy>, Stream, ReplicaId) {
     let config = config();
     let mut service = config.services.first().expect("one").clone();
     label.clone_into(&mut service.name);
@@ -65,7 +66,22 @@ fn record(writing: &Writing, label: &str, queries: u64) {
     let replica = ids.allocate().expect("room");
     policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
     stream.name(replica, "the one");
+    (policy, stream, replica)
+}
+
+/// Records this many queries of one policy.
+fn record(writing: &Writing, label: &str, queries: u64) {
+    let (mut policy, ..) = start(writing, label);
     ask(&mut *policy, queries);
+}
+
+/// Waits until the file of a recording that is being written is as described.
+fn until(scratch: &Scratch, what: &str, is_so: impl Fn(&Recording) -> bool) {
+    let began = std::time::Instant::now();
+    while !read(&scratch.bytes()).is_ok_and(|recording| is_so(&recording)) {
+        assert!(began.elapsed() < Duration::from_mins(1), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn ask(policy: &mut dyn Policy, queries: u64) {
@@ -126,12 +142,44 @@ fn full_file_ends_with_its_reason_within_its_size_limit() {
     let scratch = Scratch::new("full");
     let writing = scratch.start(100_000);
     record(&writing, "one", 60_000);
+    let end = Ending::EndBlock(End::Full);
+    until(&scratch, "it says so at once", |it| it.end == end);
     drop(writing);
     let bytes = scratch.bytes();
     assert!((50_000..=100_000).contains(&bytes.len()), "{}", bytes.len());
     let read = read(&bytes).expect("a recording");
-    assert_eq!(read.end, Ending::EndBlock(End::Full));
+    assert_eq!(read.end, end);
     assert!(!read.streams[0].events.is_empty());
+}
+
+#[test]
+fn events_of_a_quiet_policy_are_written_without_another_event() {
+    let scratch = Scratch::new("quiet");
+    let writing = scratch.start(u32::MAX);
+    let (mut policy, ..) = start(&writing, "one");
+    let has_events = |it: &Recording| it.streams.iter().any(|one| !one.events.is_empty());
+    ask(&mut *policy, 3);
+    until(&scratch, "they are in the file", has_events);
+}
+
+#[test]
+fn hundreds_of_streams_are_written_to_their_ends() {
+    let scratch = Scratch::new("hundreds");
+    let writing = scratch.start(u32::MAX);
+    let streams: Vec<_> = (0..300).map(|_| start(&writing, "one")).collect();
+    for (_, stream, replica) in &streams {
+        // Nearly a full block.
+        (0..120).for_each(|_| stream.name(*replica, &"x".repeat(256)));
+    }
+    drop(writing);
+    let read = read(&scratch.bytes()).expect("a recording");
+    assert_eq!(read.end, Ending::EndBlock(End::Complete));
+    let lengths: Vec<_> = read.streams.iter().map(|it| it.events.len()).collect();
+    assert_eq!(lengths.len(), streams.len());
+    assert!(
+        lengths.iter().all(|bytes| *bytes > 120 * 256),
+        "{lengths:?}"
+    );
 }
 
 #[test]
