@@ -9,7 +9,7 @@ use slackwater_core::keys::{Identity, KeyHash};
 use slackwater_core::policy::{
     Attempt, Event, Outcome, PickReason, ProbeId, ProbeRound, Query, RoundReply,
 };
-use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, Rif};
+use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, ReplicaIds, Rif};
 use std::borrow::Cow;
 
 /// Reads the entries of a stream, one after another.
@@ -123,11 +123,11 @@ impl Decoder {
     }
 
     /// Reads a replica that joins. Indices are dense: an index is never higher than the number of
-    /// replicas that joined before.
+    /// replicas that joined before. Policies rely on [`ReplicaIds::MAX`].
     fn newcomer(&mut self, bytes: &mut Bytes<'_>) -> Result<ReplicaId, Malformed> {
         let (index, generation): (u32, u32) = (bytes.number()?, bytes.number()?);
         let replica = ReplicaId::from_bits(u64::from(generation) << u32::BITS | u64::from(index));
-        if u64::from(index) > self.context.joined {
+        if u64::from(index) > self.context.joined || replica.index() >= ReplicaIds::MAX {
             return Err(Malformed("a replica joins out of turn"));
         }
         self.context.join(replica);

@@ -301,6 +301,16 @@ fn index_beyond_the_fleet_is_rejected() {
 }
 
 #[test]
+fn fleet_larger_than_any_is_rejected() {
+    let ids = (0..=ReplicaIds::MAX as u64).map(ReplicaId::from_bits);
+    let events: Vec<_> = ids.map(|id| Entry::Event(Event::Added(id))).collect();
+    let bytes = encoded(&events);
+    let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&bytes));
+    let joined = (0..events.len()).take_while(|_| decoder.take(&mut rest).is_ok());
+    assert_eq!(joined.count(), ReplicaIds::MAX);
+}
+
+#[test]
 fn malformed_bytes_never_panic() {
     let whole = encoded(&all_events());
     let mut draw = SplitMix64::new(11);
