@@ -296,7 +296,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let peers = read_peers(reader_ref, has_queue, &mut remarks);
     let over_http2 =
         (replica.protocol != ReplicaProtocol::Http1).then_some("the server, which speaks");
-    remarks.extend(remark_upgrades(reader_ref, over_http2));
+    remarks.extend(remark_upgrades(reader_ref, &beyond, over_http2));
     let timeouts = table::read(reader_ref, "");
     let limits = table::read(reader_ref, "");
     let admin = read_admin(reader_ref, None);

@@ -2,6 +2,7 @@
 //! read what has rules of its own.
 
 use super::admin::{AdminSettings, read_token_file};
+use super::decisions::DecisionSettings;
 use super::discovery::{DnsServers, FleetSource};
 use super::fleet::{note_admin_collision, read_admin};
 use super::idle::{idle_keys, is_other};
@@ -12,14 +13,14 @@ use super::replica::ReplicaProtocol;
 use super::request_id::RequestIdSettings;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
-use super::subset::{self, SubsetSettings};
+use super::subset::number_subsets;
 use super::tracing::read_tracing;
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
 use super::variables::Variables;
 use super::xds::{XdsSettings, read_xds};
 use super::zone::ZoneSettings;
 use super::{Loaded, remarks};
-use crate::table::{self, Described, Judge, Kind, LIST, Meaning, Span, Within, field, settings};
+use crate::table::{self, Described, Judge, Kind, LIST, Meaning, Span, Within, settings};
 use crate::toml_reader::values::{Unfit, nonzero, within};
 use crate::toml_reader::{Mistakes, Reader, Remark};
 use core::num::NonZeroU16;
@@ -48,7 +49,7 @@ pub(super) fn assemble<'s>(
     let access_log = table::read(reader_ref, "");
     let tracing = read_tracing(reader_ref, variables, &mut remarks);
     let request_id = RequestIdSettings::read(reader_ref, &mut remarks);
-    let decisions = table::read(reader_ref, "");
+    let decisions: DecisionSettings = table::read(reader_ref, "");
     // Services need the process's own addresses: a replica must not be this process itself.
     let addresses: Vec<_> = listeners.iter().map(LocatedListener::address).collect();
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
@@ -65,6 +66,7 @@ pub(super) fn assemble<'s>(
     number_subsets(reader_ref, variables, &mut services);
     remarks.extend(remark_upgrades(
         reader_ref,
+        &beyond,
         over_http2(&services).as_deref(),
     ));
     let (dns, xds, kubernetes) =
@@ -85,7 +87,9 @@ pub(super) fn assemble<'s>(
             definition.as_ref(),
             may_change,
         ));
-    } else if let Some(definition) = reader.section_definition("decisions") {
+    } else if let Some(definition) = reader.section_definition("decisions")
+        && decisions != DecisionSettings::default()
+    {
         remarks.push(remarks::unshown_decisions(&definition));
     }
     remarks.sort_by(|one, other| one.about.cmp(&other.about));
@@ -167,21 +171,6 @@ fn in_zone(mut xds: XdsSettings, zone: &ZoneSettings) -> XdsSettings {
         name.clone_into(told);
     }
     xds
-}
-
-/// Numbers the subsets of services that the file does not number, if a variable has the number.
-fn number_subsets(reader: &mut Reader<'_>, variables: &Variables, services: &mut [ServiceConfig]) {
-    let is_named = reader.has("services");
-    let has_own = |service: &ServiceConfig| {
-        let prefix = is_named.then(|| format!("services.{}.", service.name));
-        reader.has(&field::<SubsetSettings>(
-            &prefix.unwrap_or_default(),
-            "index",
-        ))
-    };
-    let without = services.iter_mut().filter(|service| !has_own(service));
-    let subsets: Vec<_> = without.map(|service| &mut service.subset).collect();
-    subset::number(reader, variables, subsets);
 }
 
 /// Upgrades are possible only over HTTP/1.1, so a service with HTTP/2 replicas deserves a remark.

@@ -1,7 +1,7 @@
 //! Remarks on keys that are set and have no effect, because of what other keys say.
 
 use crate::table::{Section, field};
-use crate::toml_reader::{Reader, Remark, Severity};
+use crate::toml_reader::{Definition, Reader, Remark, Severity};
 
 /// Returns a remark for each of these keys of a section that is set, because it has no effect.
 pub(super) fn idle_keys<S: Section>(
@@ -34,9 +34,13 @@ pub(super) fn is_other<S: Section + Default>(settings: &S, name: &str) -> bool {
 
 /// Returns a remark if the key is set, because it has no effect.
 pub(super) fn idle_key(reader: &Reader<'_>, field: &str, told: &str) -> Option<Remark> {
-    let definition = reader.definition(field)?;
-    Some(Remark {
+    Some(idle(&reader.definition(field)?, told))
+}
+
+/// The remark on a key that is set there and has no effect.
+pub(super) fn idle(definition: &Definition, told: &str) -> Remark {
+    Remark {
         severity: Severity::Warning,
         about: definition.mistake(format!("does nothing here, {told}")),
-    })
+    }
 }

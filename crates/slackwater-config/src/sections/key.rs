@@ -239,6 +239,11 @@ impl KeyRouting {
         !self.by.is_empty()
     }
 
+    /// Whether every key has its default.
+    pub(super) fn is_default(&self) -> bool {
+        table::shown(self).eq(table::shown(&Self::default())) && self.seed.is_none()
+    }
+
     /// Reads the section, with a remark on its file. `hint_homes` is that of its probes.
     pub(super) fn read(
         reader: &mut Reader<'_>,

@@ -1,5 +1,6 @@
 //! Remarks on settings of keys and hints that have no effect.
 
+use super::idle::is_other;
 use super::key::KeyRouting;
 use super::probe::ProbeSection;
 use super::probe_hint::ProbeHint;
@@ -32,7 +33,10 @@ impl KeyUse<'_> {
             severity: Severity::Warning,
             about: about.mistake(message),
         };
-        let definition = |name| reader.definition(&field::<KeyRouting>(prefix, name));
+        let definition = |name| {
+            let definition = reader.definition(&field::<KeyRouting>(prefix, name));
+            definition.filter(|_| is_other(key, name))
+        };
         let mut remarks = Vec::new();
         let mut warn = |about: Option<Definition>, message: String| {
             remarks.extend(about.map(|about| warning(about, message)));
@@ -73,7 +77,7 @@ impl KeyUse<'_> {
                 let message = format!("{effect}, which decides first; leave one of them out");
                 warn(definition("by"), message);
             }
-        } else {
+        } else if !key.is_default() {
             let section = reader.section_definition(&format!("{prefix}key"));
             warn(
                 section,

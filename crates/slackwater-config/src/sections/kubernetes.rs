@@ -5,10 +5,11 @@
 //! and a service may appear later.
 
 use super::files::{file_name, read_file_name};
+use super::idle::idle_key;
 use super::variables::Variables;
 use crate::table::{self, FILE, Judge, Kind, Maybe, Meaning, Written, named, settings};
 use crate::toml_reader::values::{Unfit, nonzero, quote, text};
-use crate::toml_reader::{Item, Mistake, Reader, Remark, Severity};
+use crate::toml_reader::{Item, Mistake, Reader, Remark};
 use core::num::NonZeroU16;
 use serde_json::json;
 use std::path::PathBuf;
@@ -209,20 +210,12 @@ impl KubernetesSettings {
         let mut settings: Self = table::read(reader, "");
         let kubeconfig = reader.take(&format!("{SECTION}.kubeconfig"));
         settings.kubeconfig = kubeconfig.and_then(|item| read_file_name(reader, &item));
-        let idle = if !is_used && reader.has_section(SECTION) {
-            Some((SECTION, "only with discovery.kubernetes"))
-        } else {
-            let is_idle = is_used && settings.topology == Topology::Ignore && reader.has(NODE);
-            is_idle.then_some((NODE, "only with kubernetes.topology = \"hints\""))
-        };
-        remarks.extend(idle.into_iter().map(|(field, told)| Remark {
-            severity: Severity::Warning,
-            about: Mistake {
-                place: reader.place_near(field),
-                field: field.to_owned(),
-                message: format!("does nothing here, {told}"),
-            },
-        }));
+        if !is_used {
+            remarks.extend(idle_key(reader, SECTION, "only with discovery.kubernetes"));
+        } else if settings.topology == Topology::Ignore {
+            let told = "only with kubernetes.topology = \"hints\"";
+            remarks.extend(idle_key(reader, NODE, told));
+        }
         settings
     }
 

@@ -4,19 +4,19 @@
 //! One key turns each mechanism on or off. `discovery.warm_up` limits both kinds of warm-up, by
 //! evidence and by time, of which only one is active.
 
-use super::idle::{idle_key, idle_keys};
+use super::idle::{idle, idle_keys};
 use crate::table::rows::{Row, rows};
 use crate::table::{
     self, Any, BOOLEAN, Boolean, Described, HOUR, MS, Number, Section, Share, Span, Within, field,
     keys,
 };
 use crate::toml_reader::values::{boolean, show_duration};
-use crate::toml_reader::{Reader, Remark};
+use crate::toml_reader::{Definition, Reader, Remark};
 use core::time::Duration;
 use slackwater_core::health::{
     ErrorSettings, HealthConfig, HealthSettings, ProbationSettings, WarmUpSettings,
 };
-use slackwater_core::policy::{PolicyEntry, Settings};
+use slackwater_core::policy::Settings;
 
 // The core's `HealthSettings`, without the mechanisms, are what error aversion and latency
 // probation have in common.
@@ -125,22 +125,20 @@ impl Mechanism for WarmUpSettings {
     const SWITCH: &'static str = "by_evidence";
 }
 
-/// Reads the sections of the service that `prefix` names, with remarks. `warm_up` is the longest
-/// time until a new replica has its whole share; zero: at once.
+/// Reads the sections of the service that `prefix` names, with remarks. `failure_penalty` is where
+/// the policy's own cost of failures was set. `warm_up` is the longest time until a new replica has
+/// its whole share; zero: at once.
 pub(super) fn read_passive_health(
     reader: &mut Reader<'_>,
     prefix: &str,
-    policy: &PolicyEntry,
+    failure_penalty: Option<&Definition>,
     warm_up: Duration,
 ) -> (HealthConfig, Vec<Remark>) {
     let (settings, mut remarks) =
         read_mechanisms(reader, prefix, &HealthSettings::standard(), warm_up);
-    if settings.errors.is_some()
-        && let Some((section, key)) = policy.failure_penalty
-    {
+    if settings.errors.is_some() {
         let told = format!("only with {} = false", ErrorSettings::switch(prefix));
-        let field = format!("{prefix}{section}.{key}");
-        remarks.extend(idle_key(reader, &field, &told));
+        remarks.extend(failure_penalty.map(|it| idle(it, &told)));
     }
     // Each value is in its range, or a mistake has been recorded.
     (settings.validate().unwrap_or_default(), remarks)

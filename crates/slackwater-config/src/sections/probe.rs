@@ -4,6 +4,7 @@
 //! configuration can be shown, logged and kept under version control.
 
 use super::files::{file_name, read_secret};
+use super::idle::is_other;
 use super::kinds::PATH;
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
 use super::probe_hint::{HINT, ProbeHint};
@@ -46,7 +47,7 @@ pub(super) struct ProbeSection {
     pub(super) transport: Setting<ProbeTransport>,
     pub(super) port: Option<NonZeroU16>,
     keys: ProbeKeys,
-    /// Where the keys for HTTP probes were set.
+    /// Where these keys were set to another value than their default.
     path_at: Option<Definition>,
     tls_at: Option<Definition>,
     hint_at: Option<Definition>,
@@ -64,6 +65,7 @@ impl ProbeSection {
             value: keys.transport,
             definition: definition("transport"),
         };
+        let definition = |name| definition(name).filter(|_| is_other(&keys, name));
         let (path_at, tls_at) = (definition("path"), definition("tls"));
         let (hint_at, hint_homes_at) = (definition("hint"), definition("hint_homes"));
         let (key, key_remark) = read_key_file(reader, prefix);
@@ -78,6 +80,11 @@ impl ProbeSection {
             key,
             key_remark,
         }
+    }
+
+    /// Whether every key has its default.
+    pub(super) fn is_default(&self) -> bool {
+        self.keys == ProbeKeys::default() && self.key.is_none()
     }
 
     /// What probes carry.
@@ -156,7 +163,9 @@ impl ProbeSettings {
             transport: self.transport,
             port: self.port,
             path: self.path.clone(),
-            tls: has_tls.then_some(self.tls),
+            // A `true` that follows from the replicas' TLS would be idle without HTTP probes.
+            tls: (has_tls && (self.transport == ProbeTransport::Http || !self.tls))
+                .then_some(self.tls),
             hint: self.hint.clone(),
             hint_homes: self.hint_homes,
         };

@@ -61,7 +61,7 @@ pub fn read_recorded_policy(name: &str, toml: &str) -> Result<RecordedPolicy, St
     let mut reader = reader.map_err(|mistakes| mistakes.in_a_line())?;
     let warm_up = reader.setting(WARM_UP_MAX, Duration::ZERO, "a span of time", duration);
     let settings = PolicySections::read(&mut reader, "").settings;
-    let (health, _) = read_passive_health(&mut reader, "", entry, warm_up.value);
+    let (health, _) = read_passive_health(&mut reader, "", None, warm_up.value);
     let hint_homes = reader.setting(HINT_HOMES, 0, "a number", whole).value;
     let has_keys = reader.has("key");
     let key = KeyRouting::read(&mut reader, "", hint_homes, &mut Vec::new());

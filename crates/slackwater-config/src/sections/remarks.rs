@@ -3,9 +3,11 @@
 
 use super::discovery::FleetSource;
 use super::health::HealthCheck;
+use super::idle::is_other;
 use super::kubernetes::{KubernetesSettings, Topology};
 use super::model::ServiceConfig;
 use super::policies::PolicySections;
+use super::probe::ProbeSection;
 use super::zone::ZoneSettings;
 use crate::routes::{Action, Route};
 use crate::toml_reader::{Definition, Reader, Remark, Setting, Severity};
@@ -28,8 +30,17 @@ pub(super) fn unread(
     prefix: &str,
     policy: &Policy,
     policies: &PolicySections,
+    probe: &ProbeSection,
 ) -> Vec<Remark> {
-    let mut remarks = unread_sections(reader, prefix, policy, &policies.names);
+    let mut remarks = unread_sections(reader, prefix, policy, policies);
+    if !policy.value.has_probes() {
+        remarks.extend(unused_probes(
+            reader,
+            prefix,
+            probe,
+            sends_none(policy.value.name),
+        ));
+    }
     remarks.extend(unread_fields(policy, policies));
     remarks
 }
@@ -38,11 +49,14 @@ fn unread_sections(
     reader: &Reader<'_>,
     prefix: &str,
     policy: &Policy,
-    sections: &[&'static str],
+    policies: &PolicySections,
 ) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let entry = policy.value;
-    for &section in sections.iter().filter(|section| !entry.reads(section)) {
+    let is_unread = |section: &str| {
+        !entry.reads(section) && policies.set_keys().iter().any(|it| it.section == section)
+    };
+    for &section in policies.names.iter().filter(|section| is_unread(section)) {
         if let Some(definition) = reader.section_definition(&format!("{prefix}{section}")) {
             let message = if section == PrequalSettings::NAME && !entry.has_probes() {
                 sends_none(entry.name)
@@ -51,11 +65,6 @@ fn unread_sections(
             };
             remarks.push(warning(&definition, message));
         }
-    }
-    if let Some(definition) = reader.section_definition(&format!("{prefix}probe"))
-        && !entry.has_probes()
-    {
-        remarks.push(warning(&definition, sends_none(entry.name)));
     }
     remarks
 }
@@ -94,13 +103,15 @@ fn unread_fields(policy: &Policy, policies: &PolicySections) -> Vec<Remark> {
         .collect()
 }
 
-/// Warns about a section `probe` where no probe is sent.
-pub(super) fn unused_probes(reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
+/// Warns about a section `probe` where no probe is sent; `why` completes the remark.
+pub(super) fn unused_probes(
+    reader: &Reader<'_>,
+    prefix: &str,
+    probe: &ProbeSection,
+    why: impl Into<String>,
+) -> Option<Remark> {
     let definition = reader.section_definition(&format!("{prefix}probe"))?;
-    Some(warning(
-        &definition,
-        "does nothing with prequal.local_only = true, which sends no probes",
-    ))
+    (!probe.is_default()).then(|| warning(&definition, why))
 }
 
 /// Warns if the rates or the pool were set so that probing refills the pool no faster than removal
@@ -184,7 +195,8 @@ pub(super) fn idle_zone(
     kubernetes: &KubernetesSettings,
 ) -> Option<Remark> {
     if zone.name.name().is_none() {
-        let definition = reader.definition("zone.round_trip")?;
+        let definition = reader.definition("zone.round_trip");
+        let definition = definition.filter(|_| is_other(zone, "round_trip"))?;
         return Some(warning(&definition, "does nothing without zone.name"));
     }
     let follows_hints = |service: &ServiceConfig| {

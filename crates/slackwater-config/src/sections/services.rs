@@ -161,8 +161,11 @@ impl Section<'_> {
         let queue = table::read(reader, prefix);
         let health = table::read(reader, prefix);
         remarks.extend(health::unused(reader, prefix, &health));
+        let failure_penalty = (policies.set_keys().iter())
+            .find(|it| policy.value.failure_penalty == Some((it.section, it.key)));
+        let failure_penalty = failure_penalty.map(|it| &it.definition);
         let (passive_health, idle) =
-            read_passive_health(reader, prefix, policy.value, discovery.warm_up);
+            read_passive_health(reader, prefix, failure_penalty, discovery.warm_up);
         remarks.extend(idle);
         let (sticky, sticky_remarks) = StickySettings::read(reader, prefix);
         let key = KeyRouting::read(reader, prefix, probe.hint_homes(), remarks);
@@ -185,17 +188,20 @@ impl Section<'_> {
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
         if probe.transport.value == ProbeTransport::None {
-            send_no_probes(&mut policies.settings);
+            if policy.value.may_be_local() {
+                send_no_probes(&mut policies.settings);
+            }
             note_blind(reader, &policy, &probe.transport);
         }
 
-        remarks.extend(remarks::unread(reader, prefix, &policy, &policies));
+        remarks.extend(remarks::unread(reader, prefix, &policy, &policies, &probe));
         probe.note_tls(reader, replica.tls.is_some());
         remarks.extend(probe.remarks());
         remarks.extend(sticky_remarks);
         let may_be_local = policy.value.may_be_local();
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
-            remarks.extend(remarks::unused_probes(reader, prefix));
+            let why = "does nothing with prequal.local_only = true, which sends no probes";
+            remarks.extend(remarks::unused_probes(reader, prefix, &probe, why));
         }
         // The fleet's size is known only for a list; DNS and files may change it later.
         if policy.value.removes_by_rate()

@@ -2,9 +2,10 @@
 
 use super::idle::idle_key;
 use super::key::KeyRouting;
+use super::model::ServiceConfig;
 use super::sticky::{StickyBy, StickySettings};
 use super::variables::Variables;
-use crate::table::{Number, Or, Within, field, settings};
+use crate::table::{Maybe, Number, Or, Within, field, settings};
 use crate::toml_reader::{Reader, Remark, Severity};
 use slackwater_core::subset::Subset;
 
@@ -24,7 +25,7 @@ settings! {
         size: Option<u32> = None, Or("all", Within(Number, SIZE_MIN..=65_536));
         /// Number of this process among all proxies of the service, from 0 without gaps, such as
         /// the ordinal of a `StatefulSet`: subsets then overlap evenly. Without it they are random.
-        index: Option<u32> = None, Or("none", Within(Number, 0..=INDEX_MAX)), "`SLACKWATER_INDEX`";
+        index: Option<Option<u32>> = None, Maybe(Or("none", Within(Number, 0..=INDEX_MAX))), "`SLACKWATER_INDEX`";
     }
 }
 
@@ -33,7 +34,7 @@ impl SubsetSettings {
     /// process draws once.
     pub fn subset(&self, seed: u64) -> Subset {
         let size = self.size.unwrap_or(0) as usize;
-        match self.index {
+        match self.index.flatten() {
             Some(index) => Subset::numbered(size, index),
             None => Subset::random(size, seed),
         }
@@ -79,20 +80,20 @@ impl SubsetSettings {
     }
 }
 
-/// Numbers these subsets, if a variable has a number.
-pub(super) fn number(
+/// Numbers the subsets that the file does not number, if a variable has the number.
+pub(super) fn number_subsets(
     reader: &mut Reader<'_>,
     variables: &Variables,
-    subsets: Vec<&mut SubsetSettings>,
+    services: &mut [ServiceConfig],
 ) {
-    let mut random = (subsets.into_iter())
-        .filter(|subset| subset.size.is_some())
+    let mut random = (services.iter_mut().map(|service| &mut service.subset))
+        .filter(|subset| subset.size.is_some() && subset.index.is_none())
         .peekable();
     if random.peek().is_none() {
         return;
     }
     let index = variables.index("subset.index", INDEX_MAX);
     if let Some(index) = reader.note(index) {
-        random.for_each(|subset| subset.index = index);
+        random.for_each(|subset| subset.index = index.map(Some));
     }
 }

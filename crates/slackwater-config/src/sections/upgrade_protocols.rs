@@ -2,6 +2,7 @@
 //! `upgrade_protocols`.
 
 use super::connect::{CONNECT, Connect};
+use super::idle::is_other;
 use super::kinds::is_token;
 use crate::table::{Many, Written, settings};
 use crate::toml_reader::values::Unfit;
@@ -34,9 +35,14 @@ const UPGRADES: Many<Written<HeaderValue>> = Many {
 
 const EXPECTED: &str = "the name of a protocol such as \"websocket\"";
 
-/// Warns about a list that was set although `whose` replicas speak HTTP/2, which supports none of
-/// the protocols.
-pub(super) fn remark_upgrades(reader: &mut Reader<'_>, whose: Option<&str>) -> Option<Remark> {
+/// Warns about a list that is not the default although `whose` replicas speak HTTP/2, which supports
+/// none of the protocols.
+pub(super) fn remark_upgrades(
+    reader: &mut Reader<'_>,
+    settings: &BeyondRequests,
+    whose: Option<&str>,
+) -> Option<Remark> {
+    let whose = whose.filter(|_| is_other(settings, "upgrade_protocols"));
     let items = reader.take_list("upgrade_protocols")?;
     let (item, whose) = items.first().zip(whose)?;
     Some(Remark {

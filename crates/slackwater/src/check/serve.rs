@@ -135,7 +135,7 @@ fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String
 /// Describes the part of the fleet that is used, unless it is all.
 fn subset(subset: SubsetSettings) -> Option<String> {
     let size = subset.size?;
-    Some(match subset.index {
+    Some(match subset.index.flatten() {
         None => format!("a random subset of {size} replicas of each tier"),
         Some(index) => format!("subset {index} of {size} replicas of each tier"),
     })

@@ -253,7 +253,7 @@ fn hints_need_a_policy_with_rounds_and_keys() {
         ("probe.hint = \"key\"\nkey.by = \"path\"\n", None),
         ("probe.hint = \"header:x-prompt\"\n", None),
         (
-            "key.by = \"path\"\nkey.balance_factor = 2\n",
+            "key.by = \"path\"\nkey.balance_factor = 3\n",
             Some("key.balance_factor: does nothing with policy = \"prequal_sync\""),
         ),
         (

@@ -10,7 +10,7 @@ use crate::toml_reader::{Definition, Reader};
 use place::key_of;
 use slackwater_core::policy::{Kind, PolicySettings, Section, SectionVisitor, Valid};
 
-/// The policies' settings, and where each key was set.
+/// The policies' settings, and where each key was set to another value than its default.
 #[derive(Debug)]
 pub struct PolicySections {
     /// The settings that policies are built with.
@@ -20,7 +20,7 @@ pub struct PolicySections {
     set_keys: Vec<SetKey>,
 }
 
-/// A key of a policy's section that is set.
+/// A key of a policy's section that is set to another value than its default.
 #[derive(Debug)]
 pub(super) struct SetKey {
     pub(super) section: &'static str,
@@ -50,12 +50,12 @@ impl PolicySections {
         }
     }
 
-    /// The keys that are set.
+    /// The keys that are set to another value than their default.
     pub(super) fn set_keys(&self) -> &[SetKey] {
         &self.set_keys
     }
 
-    /// The keys of `section` that are set.
+    /// Those of `section`.
     pub(super) fn set_keys_in<'s>(
         &'s self,
         section: &'static str,
@@ -80,7 +80,8 @@ impl SectionVisitor for Reading<'_, '_> {
         for key in S::FIELDS.iter().map(key_of) {
             let field = format!("{}{}.{}", self.prefix, S::NAME, key.name);
             key.place.read(self.reader, &field, &mut read);
-            let definition = self.reader.definition(&field);
+            let is_other = key.place.show(&read) != key.place.show(&S::default());
+            let definition = self.reader.definition(&field).filter(|_| is_other);
             self.set_keys.extend(definition.map(|definition| SetKey {
                 section: S::NAME,
                 key: key.name,
