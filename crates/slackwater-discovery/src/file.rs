@@ -66,7 +66,7 @@ impl FileSource {
             Ok(Err(mistakes)) => mistakes.in_a_line(),
             Err(_) => format!("{} could not be read", self.file.display()),
         };
-        self.watch.retry();
+        self.watch.retry(true);
         Err(why)
     }
 }

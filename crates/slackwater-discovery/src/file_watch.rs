@@ -120,10 +120,10 @@ impl FileWatch {
         }
     }
 
-    /// Reports the files once more after a while, even if they do not change: they could not be
-    /// used, and the cause may have been something else, such as a lack of descriptors.
-    pub fn retry(&mut self) {
-        self.retry_at = Some(Instant::now() + self.pace.retry);
+    /// Whether the files are reported once more after a while, even if they do not change: they could
+    /// not be used, and the cause may have been something else, such as a lack of descriptors.
+    pub fn retry(&mut self, is_wanted: bool) {
+        self.retry_at = is_wanted.then(|| Instant::now() + self.pace.retry);
     }
 
     /// Runs on a blocking thread: a file system that hangs must not hold up other tasks of this
@@ -186,13 +186,13 @@ mod tests {
     async fn unchanged_files_are_reported_once_after_a_retry() {
         let folder = Folder::new("retry");
         let mut watch = FileWatch::new(vec![folder.write("a", "1")]);
-        watch.retry();
+        watch.retry(true);
         let began = Instant::now();
         assert!(noticed(&mut watch).await);
         assert!(began.elapsed() >= Pace::default().retry);
         assert!(!noticed(&mut watch).await);
 
-        watch.retry();
+        watch.retry(true);
         folder.write("a", "22");
         assert!(noticed(&mut watch).await);
         assert!(!noticed(&mut watch).await, "the change came first");

@@ -166,7 +166,7 @@ impl Watching {
             }
         }
         if self.followed.iter().any(Followed::has_flaw) {
-            self.watch.retry();
+            self.watch.retry(true);
         }
         let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         *known = facts(&self.followed);

@@ -31,6 +31,8 @@ pub(super) struct Written {
     overrides: Overrides,
     /// `None`: the file is read again only on a signal.
     watch: Option<FileWatch>,
+    /// Why the file could not be read at the last reload.
+    unreadable: Option<String>,
     /// The last reading of the file, if it has not ended in time.
     reading: Option<JoinHandle<Result<Option<Arc<Source>>, Mistakes>>>,
     /// The text of the file that is in force. Settings at run time are set over this text, and not
@@ -78,6 +80,7 @@ impl Written {
             watch: (!watched.is_empty()).then(|| FileWatch::new(watched)),
             file: config,
             overrides,
+            unreadable: None,
             reading: None,
             source: None,
             set,
@@ -102,16 +105,25 @@ impl Written {
         self.file.is_some()
     }
 
-    /// Reads the file again. It does not block this thread's other tasks, since a file system may
-    /// hang, and resolving host names may take long.
+    /// Reads the file again. If it cannot be read, and is watched, it is tried again later. Does not
+    /// block this thread's other tasks, since a file system may hang, and resolving host names may
+    /// take long.
     pub(super) async fn load_again(&mut self) -> Result<Read, Fault> {
         let source = self.read().await;
-        if let Some(watch) = &mut self.watch
-            && !matches!(source, Ok(Ok(_)))
-        {
-            watch.retry();
+        self.unreadable = source.as_ref().err().map(Fault::to_string);
+        if let Some(watch) = &mut self.watch {
+            watch.retry(self.unreadable.is_some());
         }
-        let source = source?.map_err(|mistakes| mistakes.fault_without_source("configuration"))?;
+        self.load_read(source?).await
+    }
+
+    /// Like [`load_again`](Self::load_again), but a failure has no consequences.
+    pub(super) async fn try_to_load(&mut self) -> Result<Read, Fault> {
+        let source = self.read().await?;
+        self.load_read(source).await
+    }
+
+    async fn load_read(&self, source: Option<Arc<Source>>) -> Result<Read, Fault> {
         let mut base = self.set.clone();
         let choices = base.take_chosen();
         let read = self.load_over(source, base, choices).await?;
@@ -120,7 +132,7 @@ impl Written {
 
     /// Reads the file. If it hangs, the thread that reads stays blocked, so no other reads until it
     /// ends.
-    async fn read(&mut self) -> Result<Result<Option<Arc<Source>>, Mistakes>, Fault> {
+    async fn read(&mut self) -> Result<Option<Arc<Source>>, Fault> {
         let late = |_| Fault::runtime("the configuration cannot be read: its file hangs");
         if let Some(hanging) = &mut self.reading {
             let _ = timeout(READ_TIME_MAX, hanging).await.map_err(late)?;
@@ -130,7 +142,8 @@ impl Written {
         let reading = self.reading.insert(reading);
         let done = timeout(READ_TIME_MAX, reading).await.map_err(late)?;
         self.reading = None;
-        done.map_err(unreadable)
+        let read = done.map_err(unreadable)?;
+        read.map_err(|mistakes| mistakes.fault_without_source("configuration"))
     }
 
     /// Returns the configuration with these settings in place of the current ones and those of
@@ -188,12 +201,23 @@ impl Written {
         });
     }
 
-    /// Waits until the file has changed, or is to be tried again because it could not be read;
-    /// forever if the file is not watched.
+    /// Waits until the file has changed, or no longer fails to be read as it did at the last reload;
+    /// forever if the file is not watched. Cancel safe.
     pub(super) async fn changed(&mut self) {
-        match &mut self.watch {
-            Some(watch) => watch.changed().await,
-            None => core::future::pending().await,
+        loop {
+            let Some(watch) = &mut self.watch else {
+                return core::future::pending().await;
+            };
+            watch.changed().await;
+            if self.unreadable.is_none() {
+                return;
+            }
+            // This call may be cancelled while it reads.
+            watch.retry(true);
+            let failure = self.read().await.err();
+            if failure.map(|it| it.to_string()) != self.unreadable {
+                return;
+            }
         }
     }
 }
@@ -277,22 +301,41 @@ mod tests {
     use super::*;
     use crate::record::RecordArgs;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_file_that_could_not_be_read_is_reported_again_though_it_is_unchanged() {
+    const PATIENCE: Duration = Duration::from_mins(1);
+
+    /// A file that exists, stays as it is, and cannot be read: a folder.
+    fn unreadable() -> Written {
         let args = Args {
-            // It exists, stays as it is, and cannot be read: a folder.
             config: Some("src".into()),
             watch: true,
             overrides: Overrides::default(),
             record: RecordArgs::default(),
         };
-        let mut written = Written::new(args, SettingOverrides::default());
-        for _ in 0..2 {
-            written.load_again().await.expect_err("it is a folder");
-            let again = timeout(Duration::from_mins(1), written.changed()).await;
-            again.expect("it is tried again");
+        Written::new(args, SettingOverrides::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_cannot_be_read_is_tried_until_it_can_though_it_is_unchanged() {
+        let mut written = unreadable();
+        written.load_again().await.expect_err("it is a folder");
+        let as_before = timeout(PATIENCE, written.changed()).await;
+        as_before.expect_err("each failure is reported once");
+        for other in ["no such file", "Cargo.toml"] {
+            written.file = Some(other.into());
+            let otherwise = timeout(PATIENCE, written.changed()).await;
+            otherwise.expect("it is tried again");
+            written.load_again().await.expect_err("no configuration");
         }
-        let once_more = timeout(Duration::from_mins(1), written.changed()).await;
-        once_more.expect_err("nothing has changed");
+        let in_vain = timeout(PATIENCE, written.changed()).await;
+        in_vain.expect_err("it can be read, and nothing has changed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_a_dry_run_could_not_read_is_not_tried_again() {
+        let mut written = unreadable();
+        written.try_to_load().await.expect_err("it is a folder");
+        written.file = Some("Cargo.toml".into());
+        let again = timeout(PATIENCE, written.changed()).await;
+        again.expect_err("nothing has changed");
     }
 }

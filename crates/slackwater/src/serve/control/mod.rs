@@ -150,7 +150,7 @@ async fn again(
         ));
     }
     if reload.dry_run {
-        let read = written.load_again().await.map_err(fault)?;
+        let read = written.try_to_load().await.map_err(fault)?;
         let meaning = meaning(
             &running.proxy.would_change(&read.loaded.config),
             &read.loaded.remarks,
