@@ -193,8 +193,8 @@ impl Proxy {
         let asks_alike =
             self.config.dns == next.dns && self.config.own_addresses() == next.own_addresses();
         let is_same_plane = self.config.xds == next.xds;
-        let mut sources = Sources::new(next);
-        sources.share(before.iter().map(|old| &*old.discovery));
+        let followed = before.iter().map(|old| &*old.discovery);
+        let mut sources = Sources::at_reload(next, followed);
         let mut services = Vec::with_capacity(next.services.len());
         let mut to_hear = Vec::new();
         for (at, service) in next.services.iter().enumerate() {

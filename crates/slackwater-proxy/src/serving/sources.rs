@@ -7,6 +7,7 @@ use core::time::Duration;
 use futures_util::future::join_all;
 use slackwater_config::DnsServers;
 use slackwater_config::Fault;
+use slackwater_config::toml_reader::Mistakes;
 #[cfg(feature = "kubernetes")]
 use slackwater_config::{ClusterAccess, KubernetesService, KubernetesSettings, Zone};
 use slackwater_config::{Config, FleetName, FleetSource, OwnAddresses, ServiceConfig, XdsSettings};
@@ -42,6 +43,8 @@ pub(crate) struct Sources<'c> {
     /// Addresses that are left out of fleets.
     own: OwnAddresses,
     resolver: Option<Resolver>,
+    /// The error of mistakes in a file.
+    fault: fn(&Mistakes, &str) -> Fault,
 }
 
 /// A service's source that was opened and is not followed yet.
@@ -57,7 +60,7 @@ pub(crate) enum Opened {
 }
 
 impl<'c> Sources<'c> {
-    /// Makes the sources for the services of a configuration.
+    /// Makes the sources for the services of a configuration, at a start.
     pub(crate) fn new(config: &'c Config) -> Self {
         Self {
             dns: &config.dns,
@@ -69,15 +72,24 @@ impl<'c> Sources<'c> {
             zone: &config.zone.name,
             own: config.own_addresses(),
             resolver: None,
+            fault: Mistakes::fault_in,
         }
     }
 
-    /// Goes on with the control plane of fleets that are followed already, if its settings are
-    /// unchanged.
-    pub(crate) fn share<'d>(&mut self, followed: impl Iterator<Item = &'d Discovery>) {
+    /// Makes them at a reload. They go on with the control plane of fleets that are `followed`
+    /// already, if its settings are unchanged. The log and the admin API repeat errors, so these
+    /// have no source lines.
+    pub(crate) fn at_reload<'d>(
+        config: &'c Config,
+        followed: impl Iterator<Item = &'d Discovery>,
+    ) -> Self {
         let mut planes = followed.filter_map(Discovery::control_plane);
-        let same = planes.find(|plane| plane.settings() == self.xds);
-        self.plane = same.cloned();
+        let same = planes.find(|plane| *plane.settings() == config.xds);
+        Self {
+            plane: same.cloned(),
+            fault: Mistakes::fault_without_source,
+            ..Self::new(config)
+        }
     }
 
     /// Needs a tokio runtime.
@@ -124,9 +136,8 @@ impl<'c> Sources<'c> {
                 let opening = move || FileSource::open(file, probe_port, tls, own);
                 let opened = spawn_blocking(opening).await;
                 let opened = opened.map_err(|error| Fault::runtime(error.to_string()))?;
-                let (source, first) = opened.map_err(|mistakes| {
-                    mistakes.fault_without_source(&format!("fleet of service {}", service.name))
-                })?;
+                let of = format!("fleet of service {}", service.name);
+                let (source, first) = opened.map_err(|mistakes| (self.fault)(&mistakes, &of))?;
                 Ok(Opened::File(Box::new(source), first))
             }
             FleetSource::Dns(name) => {
@@ -166,7 +177,7 @@ impl Sources<'_> {
     ) -> Result<Opened, Fault> {
         let of = format!("fleet of service {}", service.name);
         let access = ClusterAccess::read(self.kubernetes.kubeconfig.as_deref());
-        let access = access.map_err(|mistakes| mistakes.fault_in(&of))?;
+        let access = access.map_err(|mistakes| (self.fault)(&mistakes, &of))?;
         let seed = RandomState::new().build_hasher().finish();
         let setup = KubernetesSetup {
             service: pods,
@@ -317,6 +328,25 @@ mod tests {
         assert_eq!(after.fleet().len(), 1);
         assert!(after.list_of("xds web").is_none());
         assert!(before[0].list_of("list").is_some());
+    }
+
+    #[tokio::test]
+    async fn mistakes_in_a_fleet_file_show_their_lines_at_a_start_alone() {
+        let folder = Folder::new("mistaken");
+        let file = folder.write("fleet.json", "[\n\"10.0.0.1\"]");
+        let text = format!("listen = \"127.0.0.1:0\"\ndiscovery.file = {file:?}\n");
+        let config = Config::of_text("start", text).expect("valid");
+        let starts = Sources::new(&config);
+        let reloads = Sources::at_reload(&config, core::iter::empty());
+        for (mut sources, shows_lines) in [(starts, true), (reloads, false)] {
+            let fault = sources
+                .open(&config.services[0])
+                .await
+                .expect_err("no port");
+            let told = fault.to_string();
+            assert!(told.contains("fleet.json:2:1: "), "{told}");
+            assert_eq!(told.contains("\n 2 | \"10.0.0.1\"]"), shows_lines, "{told}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
