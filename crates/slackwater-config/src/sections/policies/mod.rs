@@ -55,7 +55,7 @@ impl PolicySections {
         &self.set_keys
     }
 
-    /// Those of `section`.
+    /// Such keys of `section`.
     pub(super) fn set_keys_in<'s>(
         &'s self,
         section: &'static str,
