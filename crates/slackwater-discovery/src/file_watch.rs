@@ -120,8 +120,9 @@ impl FileWatch {
         }
     }
 
-    /// Whether the files are reported once more after a while, even if they do not change: they could
-    /// not be used, and the cause may have been something else, such as a lack of descriptors.
+    /// Whether the files are reported once more after a while, even if they do not change: they
+    /// could not be used, and the cause may have been something else, such as a lack of
+    /// descriptors.
     pub fn retry(&mut self, is_wanted: bool) {
         self.retry_at = is_wanted.then(|| Instant::now() + self.pace.retry);
     }

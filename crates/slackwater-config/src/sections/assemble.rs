@@ -13,7 +13,7 @@ use super::replica::ReplicaProtocol;
 use super::request_id::RequestIdSettings;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
-use super::subset::number_subsets;
+use super::subset;
 use super::tracing::read_tracing;
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
 use super::variables::Variables;
@@ -63,7 +63,8 @@ pub(super) fn assemble<'s>(
         &mut remarks,
         &mut policies_unnamed,
     );
-    number_subsets(reader_ref, variables, &mut services);
+    let subsets = services.iter_mut().map(|service| &mut service.subset);
+    subset::number(reader_ref, variables, subsets);
     remarks.extend(remark_upgrades(
         reader_ref,
         &beyond,

@@ -34,12 +34,8 @@ pub(super) fn unread(
 ) -> Vec<Remark> {
     let mut remarks = unread_sections(reader, prefix, policy, policies);
     if !policy.value.has_probes() {
-        remarks.extend(unused_probes(
-            reader,
-            prefix,
-            probe,
-            sends_none(policy.value.name),
-        ));
+        let why = sends_none(policy.value.name);
+        remarks.extend(idle_probes(reader, prefix, probe, why));
     }
     remarks.extend(unread_fields(policy, policies));
     remarks
@@ -103,12 +99,21 @@ fn unread_fields(policy: &Policy, policies: &PolicySections) -> Vec<Remark> {
         .collect()
 }
 
-/// Warns about a section `probe` where no probe is sent; `why` completes the remark.
+/// Warns about a section `probe` where no probe is sent, as the setting demands.
 pub(super) fn unused_probes(
     reader: &Reader<'_>,
     prefix: &str,
     probe: &ProbeSection,
-    why: impl Into<String>,
+) -> Option<Remark> {
+    let why = "does nothing with prequal.local_only = true, which sends no probes";
+    idle_probes(reader, prefix, probe, why.to_owned())
+}
+
+fn idle_probes(
+    reader: &Reader<'_>,
+    prefix: &str,
+    probe: &ProbeSection,
+    why: String,
 ) -> Option<Remark> {
     let definition = reader.section_definition(&format!("{prefix}probe"))?;
     (!probe.is_default()).then(|| warning(&definition, why))

@@ -200,8 +200,7 @@ impl Section<'_> {
         remarks.extend(sticky_remarks);
         let may_be_local = policy.value.may_be_local();
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
-            let why = "does nothing with prequal.local_only = true, which sends no probes";
-            remarks.extend(remarks::unused_probes(reader, prefix, &probe, why));
+            remarks.extend(remarks::unused_probes(reader, prefix, &probe));
         }
         // The fleet's size is known only for a list; DNS and files may change it later.
         if policy.value.removes_by_rate()

@@ -2,7 +2,6 @@
 
 use super::idle::idle_key;
 use super::key::KeyRouting;
-use super::model::ServiceConfig;
 use super::sticky::{StickyBy, StickySettings};
 use super::variables::Variables;
 use crate::table::{Maybe, Number, Or, Within, field, settings};
@@ -80,13 +79,13 @@ impl SubsetSettings {
     }
 }
 
-/// Numbers the subsets that the file does not number, if a variable has the number.
-pub(super) fn number_subsets(
+/// Numbers those of these subsets that the file does not number, if a variable has a number.
+pub(super) fn number<'c>(
     reader: &mut Reader<'_>,
     variables: &Variables,
-    services: &mut [ServiceConfig],
+    subsets: impl Iterator<Item = &'c mut SubsetSettings>,
 ) {
-    let mut random = (services.iter_mut().map(|service| &mut service.subset))
+    let mut random = subsets
         .filter(|subset| subset.size.is_some() && subset.index.is_none())
         .peekable();
     if random.peek().is_none() {

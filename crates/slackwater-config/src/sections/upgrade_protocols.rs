@@ -35,8 +35,8 @@ const UPGRADES: Many<Written<HeaderValue>> = Many {
 
 const EXPECTED: &str = "the name of a protocol such as \"websocket\"";
 
-/// Warns about a list that is not the default although `whose` replicas speak HTTP/2, which supports
-/// none of the protocols.
+/// Warns about a list that is not the default although `whose` replicas speak HTTP/2, which
+/// supports none of the protocols.
 pub(super) fn remark_upgrades(
     reader: &mut Reader<'_>,
     settings: &BeyondRequests,

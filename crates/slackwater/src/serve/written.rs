@@ -105,9 +105,9 @@ impl Written {
         self.file.is_some()
     }
 
-    /// Reads the file again. If it cannot be read, and is watched, it is tried again later. Does not
-    /// block this thread's other tasks, since a file system may hang, and resolving host names may
-    /// take long.
+    /// Reads the file again. If it is watched and cannot be read, it is tried again later. This
+    /// does not block this thread's other tasks, since a file system may hang, and resolving host
+    /// names may take long.
     pub(super) async fn load_again(&mut self) -> Result<Read, Fault> {
         let source = self.read().await;
         self.unreadable = source.as_ref().err().map(Fault::to_string);
@@ -201,7 +201,7 @@ impl Written {
         });
     }
 
-    /// Waits until the file has changed, or no longer fails to be read as it did at the last reload;
+    /// Waits until the file has changed, or no longer fails to be read as at the last reload;
     /// forever if the file is not watched. Cancel safe.
     pub(super) async fn changed(&mut self) {
         loop {
