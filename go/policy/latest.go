@@ -13,7 +13,8 @@ import (
 // reports again and again, and a replica that once looked slow gets no queries that could correct
 // that. This keeps one report of each replica for as long as it is fresh, and corrects it at each
 // pick: RIF is what others had in flight when it reported, plus what this client has now, so that
-// queries that have ended no longer count.
+// queries that have ended no longer count, plus what others are assumed to have sent there since,
+// as this client has.
 //
 // An unprobed replica has no report. It counts with an estimate that has the spread of reports: if
 // all are alike, the lowest of all is found among the unprobed as often as there are of them. So a
@@ -112,16 +113,25 @@ func (l *latest) fresh(replica ReplicaID) *row {
 	return nil
 }
 
+// sendsMost is whether this client sends most of the queries. The queries of replicas that answer
+// no probes are in no report, so it is not known then.
+func (l *latest) sendsMost(client *client) bool {
+	return l.ownShare.isMost() && client.locals.unprobedAvailable == 0
+}
+
 // survey has the values that all candidates for a query share.
 type survey struct {
 	moment moment
 	// ownUsual is what this client usually has in flight at a replica, with one more, in 1/1024. It
 	// is used for unprobed candidates.
 	ownUsual uint64
+	// othersAlike is how many queries of others count as sent alike with each own one since a report,
+	// in 1/1024.
+	othersAlike uint64
 }
 
 func (l *latest) survey(client *client) survey {
-	s := survey{moment: l.rule.moment()}
+	s := survey{moment: l.rule.moment(), othersAlike: l.ownShare.othersAlike()}
 	if client.locals.unprobedAvailable > 0 {
 		s.ownUsual = l.own.mean() + fine
 	}
@@ -135,7 +145,8 @@ func (s *survey) inFlight(row *row, ownInFlight uint32) uint64 {
 		// Other clients have more where this one has more.
 		others = min(ints.MulDiv(others, own+fine, s.ownUsual), math.MaxUint32*fine)
 	}
-	return own + others
+	since := uint64(ownInFlight - min(row.own, ownInFlight))
+	return own + others + since*s.othersAlike
 }
 
 // load returns the load of a candidate.
@@ -395,14 +406,9 @@ func (l *latest) keep(
 	now Instant, from subject, report *LoadReport, latencyNS uint64, carried bool, client *client,
 ) {
 	if !carried {
-		rate := report.QueryRateMillis
-		if client.locals.unprobedAvailable > 0 {
-			// The queries of replicas that answer no probes are in no report.
-			rate = Optional[uint32]{}
-		}
-		l.ownShare.reported(now, rate, len(client.fleet.Available()))
+		l.ownShare.reported(now, report.QueryRateMillis, len(client.fleet.Available()))
 	}
-	l.further.reported(client.fleet.sent, l.ownShare.isMost)
+	l.further.reported(client.fleet.sent, l.sendsMost(client))
 	others := ints.Sub(report.RIF, from.ownInFlight)
 	reported := latestReport{
 		replica:          from.replica,
@@ -424,6 +430,7 @@ func (l *latest) keep(
 		receivedAt: now,
 		latencyNS:  latencyNS,
 		others:     others,
+		own:        from.ownInFlight,
 		local:      from.local,
 		weight:     weight,
 	})
@@ -456,7 +463,7 @@ func (l *latest) handleHead(now Instant, replica ReplicaID, head head) {
 }
 
 func (l *latest) probeRate(client *client) Millionths {
-	return l.rule.probeRate(l.carried.rate, l.ownShare.isMost, &client.settings)
+	return l.rule.probeRate(l.carried.rate, l.sendsMost(client), &client.settings)
 }
 
 func (l *latest) forget(replica ReplicaID) {

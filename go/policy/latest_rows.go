@@ -15,7 +15,9 @@ type row struct {
 	// others is the number of queries that other clients have in flight: the reported RIF minus what
 	// this client had. For an unprobed replica it is an estimate.
 	others uint32
-	local  bool
+	// own is the number of queries that this client had in flight then.
+	own   uint32
+	local bool
 	// weight is what the replica counts with since this report.
 	weight weight
 }

@@ -180,8 +180,8 @@ func TestReportsAreNeverEnoughOfAClientThatSendsMost(t *testing.T) {
 	}
 }
 
-// TestOnlyAnswersToProbesTellOwnShare: reports with responses come from replicas that were picked,
-// and while one answers no probes no rate counts.
+// TestOnlyAnswersToProbesTellOwnShare: reports with responses come from replicas that were picked.
+// While one answers no probes it is not known whether this client sends most.
 func TestOnlyAnswersToProbesTellOwnShare(t *testing.T) {
 	kept, client := manyRows(2)
 	kept.ownShare = ownShare{}
@@ -191,11 +191,18 @@ func TestOnlyAnswersToProbesTellOwnShare(t *testing.T) {
 		t.Errorf("%+v", kept.ownShare)
 	}
 	kept.handleReport(ms, subject{replica: 1}, &report, client, nil)
+	kept.ownShare.others = Some(uint64(0))
+	if !kept.sendsMost(client) {
+		t.Error("all answer")
+	}
 	client.locals.unprobedAvailable = 1
 	kept.handleReport(ms, subject{replica: 1}, &report, client, nil)
-	kept.handleReport(ms, subject{replica: 0, local: true}, &report, client, nil)
-	if share := kept.ownShare; share.reports != 3 || share.rated != 1 || share.ratesMillis != 7 {
+	kept.handleReport(ms, subject{replica: 0, local: true}, &LoadReport{}, client, nil)
+	if share := kept.ownShare; share.reports != 3 || share.rated != 2 || share.ratesMillis != 14 {
 		t.Errorf("%+v", share)
+	}
+	if kept.sendsMost(client) {
+		t.Error("one answers no probes")
 	}
 }
 

@@ -2,10 +2,15 @@ package policy
 
 import "github.com/slackwater/slackwater/go/internal/ints"
 
-// ownShare is whether most of the queries that replicas answer are this client's own.
+// ownShare is how many queries other clients send for each of this client's own.
 //
-// Such a client knows most of what is in flight without being told. It needs fewer probes, and a
-// report is good for longer than until the next one: further ones are compared, too.
+// A client that sends most of them knows most of what is in flight without being told. It needs
+// fewer probes, and a report is good for longer than until the next one: further ones are compared,
+// too.
+//
+// The others choose by such reports as this client has, so they send to a replica when it does. For
+// each query that it has sent there since the replica reported, their number of queries counts as
+// in flight there, too.
 type ownShare struct {
 	// answered counts this client's queries that replicas have answered: such are counted in
 	// reported rates.
@@ -17,7 +22,8 @@ type ownShare struct {
 	// thousandths.
 	rated       uint32
 	ratesMillis uint64
-	isMost      bool
+	// others is how many queries others send for each own one, in 1/1024, if that is known.
+	others Optional[uint64]
 }
 
 const (
@@ -28,6 +34,9 @@ const (
 	// two equal clients it would be one. The rest is for chance: a rate is of four seconds, in which
 	// a replica of a large fleet may have had no query or three.
 	shareOthersMax = fine / 2
+	// alikeMax is the most queries of others that count as sent alike with each own one, in 1/1024.
+	// Many clients see other reports than this one does.
+	alikeMax = uint64(4 * fine)
 )
 
 // queryOver counts a query of this client, by the outcome that its head or its end shows.
@@ -48,11 +57,24 @@ func (s *ownShare) reported(now Instant, rate Optional[uint32], replicas int) {
 		return
 	}
 	s.own.read(now, s.answered, 0)
-	s.isMost = false
+	s.others = Optional[uint64]{}
 	if s.rated >= shareCounted/2 {
 		all := ints.MulDiv(s.ratesMillis, uint64(replicas), uint64(s.rated))
-		others, known := s.own.ofOthers(all)
-		s.isMost = known && others <= shareOthersMax
+		if others, known := s.own.ofOthers(all); known {
+			s.others = Some(others)
+		}
 	}
 	s.reports, s.rated, s.ratesMillis = 0, 0, 0
+}
+
+// isMost is whether this client sends most of the queries.
+func (s *ownShare) isMost() bool {
+	others, known := s.others.Get()
+	return known && others <= shareOthersMax
+}
+
+// othersAlike returns the queries of others that count as sent alike with each own one, in 1/1024.
+// None do while their rate is unknown.
+func (s *ownShare) othersAlike() uint64 {
+	return min(s.others.Or(0), alikeMax)
 }

@@ -33,37 +33,49 @@ func shareAfter(rate uint32) *ownShare {
 // TestClientOfTwoThirdsOfAllQueriesSendsMost also checks what lacks for that.
 func TestClientOfTwoThirdsOfAllQueriesSendsMost(t *testing.T) {
 	for rate, expected := range map[uint32]bool{0: true, 10: true, 15: true, 16: false, 20: false} {
-		if found := shareAfter(rate).isMost; found != expected {
+		if found := shareAfter(rate).isMost(); found != expected {
 			t.Errorf("at a rate of %d: %v", rate, found)
 		}
 	}
 	share := &ownShare{}
-	if reportShare(share, 0, perSecond(10), 64); share.isMost {
+	if reportShare(share, 0, perSecond(10), 64); share.isMost() {
 		t.Error("it sends most before its queries were counted for some time")
 	}
-	if reportShare(share, 1, perSecond(10), 64); !share.isMost {
+	if reportShare(share, 1, perSecond(10), 64); !share.isMost() {
 		t.Error("it does not send most after a second")
+	}
+}
+
+// TestOthersSendAlikeUpToFourForEachOwn has ten queries a second of this client at each replica.
+func TestOthersSendAlikeUpToFourForEachOwn(t *testing.T) {
+	for rate, expected := range map[uint32]uint64{5: 0, 10: 0, 15: 512, 30: 2_048, 50: 4_096, 500: 4_096} {
+		if found := shareAfter(rate).othersAlike(); found != expected {
+			t.Errorf("at a rate of %d: %d", rate, found)
+		}
+	}
+	if found := new(ownShare).othersAlike(); found != 0 {
+		t.Errorf("unknown: %d", found)
 	}
 }
 
 // TestMeanOf64ReportsCounts checks a window of reports, and the largest values.
 func TestMeanOf64ReportsCounts(t *testing.T) {
 	share := shareAfter(10)
-	if reportShare(share, 60, perSecond(40), 63); !share.isMost {
+	if reportShare(share, 60, perSecond(40), 63); !share.isMost() {
 		t.Error("it does not send most after 63 reports of a higher rate")
 	}
-	if reportShare(share, 60, perSecond(40), 1); share.isMost {
+	if reportShare(share, 60, perSecond(40), 1); share.isMost() {
 		t.Error("it sends most after 64 reports of a higher rate")
 	}
 	reportShare(share, 61, perSecond(40), 16)
-	if reportShare(share, 61, perSecond(0), 48); !share.isMost {
+	if reportShare(share, 61, perSecond(0), 48); !share.isMost() {
 		t.Error("it does not send most where the mean rate is as low as before")
 	}
 	share.answered = math.MaxUint64
 	for range 128 {
 		share.reported(math.MaxUint64, Some(uint32(math.MaxUint32)), math.MaxInt)
 	}
-	if share.isMost {
+	if share.isMost() {
 		t.Error("it sends most of more queries than can be counted")
 	}
 }
@@ -76,10 +88,13 @@ func TestReplicasWithoutARateHaveAsManyQueriesAsTheOthers(t *testing.T) {
 		expected bool
 	}{{32, 15, true}, {32, 16, false}, {31, 10, false}, {0, 0, false}} {
 		share := shareAfter(10)
-		share.isMost = !of.expected
+		share.others = Optional[uint64]{}
+		if !of.expected {
+			share.others = Some(uint64(0))
+		}
 		reportShare(share, 60, Optional[uint32]{}, 64-of.rated)
-		if reportShare(share, 60, perSecond(of.rate), of.rated); share.isMost != of.expected {
-			t.Errorf("%d of 64 at %d: %v", of.rated, of.rate, share.isMost)
+		if reportShare(share, 60, perSecond(of.rate), of.rated); share.isMost() != of.expected {
+			t.Errorf("%d of 64 at %d: %v", of.rated, of.rate, share.isMost())
 		}
 	}
 }

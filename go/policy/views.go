@@ -8,7 +8,7 @@ type PooledView struct {
 	Replica ReplicaID
 	// RIF is the RIF that counts: as reported, but at least what this client alone had there, plus
 	// one for each query that this client sent there since. For shortest_expected_delay, also minus
-	// each that ended since.
+	// each that ended since, and plus those that other clients are assumed to have sent alike.
 	RIF uint32
 	// Latency is the estimated latency; 0 if unknown.
 	Latency time.Duration

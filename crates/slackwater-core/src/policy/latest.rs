@@ -4,8 +4,8 @@
 //! reports again and again, and a replica that once looked slow gets no queries that could correct
 //! that. [`LatestReports`] keeps one report of each replica for as long as it is fresh, and
 //! corrects it at each pick: RIF is what *others* had in flight when it reported, plus what this
-//! client has now, so that queries that have ended no longer count. A [`LatestRule`] decides among
-//! them.
+//! client has now, so that queries that have ended no longer count, plus what others are assumed to
+//! have sent there since, as this client has. A [`LatestRule`] decides among them.
 //!
 //! An unprobed replica has no report. It counts with an estimate that has the spread of reports: if
 //! all are alike, the lowest of all is found among the unprobed as often as there are of them. So a
@@ -157,21 +157,24 @@ impl<R: LatestRule> LatestReports<R> {
         (row.received_at >= self.fresh_since).then_some(row)
     }
 
-    /// The RIF that a report counts with, in 1/1024. `[A11]` `[A13]`
+    /// The RIF that a report counts with, in 1/1024. `[A11]` `[A13]` `[Decision 0029]`
     #[inline]
-    fn in_flight(row: &Row<R::Known>, own_in_flight: u32, own_usual: u64) -> u64 {
+    fn in_flight(&self, row: &Row<R::Known>, own_in_flight: u32, own_usual: u64) -> u64 {
         let own = u64::from(own_in_flight) * FINE;
         let mut others = u64::from(row.others) * FINE;
         if row.local {
             // Other clients have more where this one has more.
-            others = mul_div(others, own + FINE, own_usual).min(u64::from(u32::MAX) * FINE);
+            let most = u64::from(u32::MAX) * FINE;
+            others = mul_div(others, own + FINE, own_usual).min(most);
         }
-        own + others
+        let since = u64::from(own_in_flight.saturating_sub(row.own));
+        own + others + since * self.own_share.others_alike()
     }
 
     /// The load of a candidate.
     #[inline]
     fn load(
+        &self,
         now: Instant,
         row: &Row<R::Known>,
         survey: &Survey<R::Moment>,
@@ -179,12 +182,18 @@ impl<R: LatestRule> LatestReports<R> {
     ) -> LatestLoad {
         let (own_in_flight, turn) = fleet.sent_to(row.replica);
         LatestLoad {
-            in_flight: Self::in_flight(row, own_in_flight, survey.own_usual),
+            in_flight: self.in_flight(row, own_in_flight, survey.own_usual),
             rif_limit: survey.rif_limit,
             latency_ns: row.latency_ns.map_or(survey.stand_in_ns, NonZeroU64::get),
             age_ns: now.ns_since(row.received_at),
             turn,
         }
+    }
+
+    /// Whether this client sends most of the queries. The queries of replicas that answer no probes
+    /// are in no report, so it is not known then.
+    fn sends_most(&self, client: &Client) -> bool {
+        self.own_share.is_most() && !client.any_unprobed()
     }
 
     /// The values that the candidates share. `known_ns` is a buffer for a median.
@@ -212,7 +221,7 @@ impl<R: LatestRule> LatestReports<R> {
             let mut count = 0;
             for row in self.candidates(query) {
                 let own_in_flight = client.fleet.in_flight(row.replica);
-                let rif = rounded(Self::in_flight(row, own_in_flight, own_usual));
+                let rif = rounded(self.in_flight(row, own_in_flight, own_usual));
                 lowest = Some(lowest.map_or(rif, |lowest: Rif| rif.min(lowest)));
                 known_ns.extend(row.latency_ns.map(NonZeroU64::get));
                 count += 1;
@@ -265,6 +274,7 @@ impl<R: LatestRule> LatestReports<R> {
             received_at: now,
             latency_ns,
             others,
+            own: own_in_flight,
             local,
             known,
         });
@@ -291,7 +301,7 @@ impl<R: LatestRule> LatestReports<R> {
         survey: &Survey<R::Moment>,
         fleet: &Fleet,
     ) -> FleetRank {
-        let load = Self::load(now, row, survey, fleet);
+        let load = self.load(now, row, survey, fleet);
         FleetRank::new(index, self.rule.place(load, &row.known, &survey.moment))
     }
 
@@ -370,7 +380,7 @@ impl<R: LatestRule> LatestReports<R> {
             reason: R::reason(first.first()),
             rif_limit: survey.rif_limit,
             candidates: u16::try_from(candidates).unwrap_or(u16::MAX),
-            chosen: Some(Self::view(now, chosen, &survey, fleet)),
+            chosen: Some(self.view(now, chosen, &survey, fleet)),
             runner_up: runner_up.map(|row| row.replica),
         })
     }

@@ -11,7 +11,8 @@ pub struct PooledView {
     pub replica: ReplicaId,
     /// The RIF that counts: as reported, but at least what this client alone had there `[Decision
     /// 0015]`, plus one for each query that this client sent there since. For `rif_then_latency`
-    /// and `shortest_expected_delay`, also minus each that ended since.
+    /// and `shortest_expected_delay`, also minus each that ended since, and plus those that other
+    /// clients are assumed to have sent alike `[Decision 0029]`.
     pub rif: Rif,
     /// Estimated latency, if known.
     pub latency: Option<Duration>,

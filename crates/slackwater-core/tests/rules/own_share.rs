@@ -166,3 +166,34 @@ fn own_share_is_not_known_while_a_replica_answers_no_probes() {
     let snapshot = fleet.world.policy.snapshot(fleet.world.now);
     assert_eq!(snapshot.probe_rate, Some(settings().probe_rate));
 }
+
+#[test]
+fn others_count_as_sending_alike_since_a_report_up_to_four_for_each_own_query() {
+    // This client sends 12.5 a second to each.
+    for (rate, with_two) in [
+        (None, 3),
+        (Some(12), 3),
+        (Some(25), 5),
+        (Some(50), 9),
+        (Some(500), 11),
+    ] {
+        let mut fleet = Fleet::new(settings());
+        fleet.after(rate);
+        let target = fleet.world.replicas[7];
+        let mut avoid = fleet.world.replicas.clone();
+        avoid.remove(7);
+        let report = |fleet: &mut Fleet, rif| {
+            let report = load(rif, 10);
+            (fleet.world).handle(Event::SiblingReport(target, &report));
+            fleet.world.rif_of(target)
+        };
+        assert_eq!(report(&mut fleet, 1), Some(1));
+        let out = [(); 2].map(|()| fleet.world.pick_for(Query::retry(&avoid)));
+        assert_eq!(fleet.world.rif_of(target), Some(with_two), "{rate:?}");
+        assert_eq!(report(&mut fleet, 3), Some(3), "a new report has them all");
+        for pick in out {
+            fleet.end(pick, Outcome::Success);
+        }
+        assert_eq!(fleet.world.rif_of(target), Some(1), "{rate:?}");
+    }
+}

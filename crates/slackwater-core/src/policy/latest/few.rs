@@ -61,7 +61,7 @@ impl<R: LatestRule> LatestReports<R> {
             reason: R::reason(first.first()),
             rif_limit: survey.rif_limit,
             candidates,
-            chosen: Some(Self::view(now, chosen, survey, fleet)),
+            chosen: Some(self.view(now, chosen, survey, fleet)),
             runner_up: runner_up.map(|(_, row)| row.replica),
         })
     }

@@ -105,7 +105,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         // This includes replicas that the query has tried: they are recorded, and not chosen.
         for row in self.candidates(&Query::first().among(query.among)) {
             let compared = self.weighed(now, row, &survey, fleet);
-            let report = Self::view(now, row, &survey, fleet);
+            let report = self.view(now, row, &survey, fleet);
             consider(row.replica, Some(report), compared.place, compared.values);
         }
     }
@@ -133,12 +133,9 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             self.own.record(u64::from(own_in_flight) * FINE);
         }
         let latency_ns = known_latency_ns(report);
-        // The queries of replicas that answer no probes are in no report.
-        let rate_millis = report.query_rate_millis;
-        let rate_millis = rate_millis.filter(|_| !client.any_unprobed());
         let replicas = client.fleet.available().len();
-        self.own_share.reported(now, rate_millis, replicas);
-        (self.further).reported(client.fleet.sent(), self.own_share.is_most());
+        (self.own_share).reported(now, report.query_rate_millis, replicas);
+        (self.further).reported(client.fleet.sent(), self.sends_most(client));
         let from = From::Probe { local };
         let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
         client.counters.replaced += u64::from(replaces);
@@ -158,7 +155,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
                 // Few responses carry a latency.
                 let latency_ns = known_latency_ns(report);
                 let latency_ns = latency_ns.or_else(|| self.rows.find(replica)?.latency_ns);
-                (self.further).reported(client.fleet.sent(), self.own_share.is_most());
+                (self.further).reported(client.fleet.sent(), self.sends_most(client));
                 let from = From::Response;
                 let replaces = self.keep(now, replica, own_in_flight, latency_ns, report, from);
                 client.counters.replaced += u64::from(replaces);
@@ -198,8 +195,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     }
 
     fn probe_rate(&self, client: &Client) -> Rate {
-        let sends_most = self.own_share.is_most();
-        (self.rule).probe_rate(self.carried.rate(), sends_most, &client.config)
+        (self.rule).probe_rate(self.carried.rate(), self.sends_most(client), &client.config)
     }
 
     fn forget(&mut self, replica: ReplicaId) {

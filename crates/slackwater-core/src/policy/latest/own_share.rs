@@ -1,8 +1,12 @@
-//! Whether most of the queries that replicas answer are this client's own.
+//! How many queries other clients send for each of this client's own.
 //!
-//! Such a client knows most of what is in flight without being told. It needs fewer probes, and a
-//! report is good for longer than until the next one: [further](super::further) ones are compared,
-//! too. `[Decision 0020]`
+//! A client that sends most of them knows most of what is in flight without being told. It needs
+//! fewer probes, and a report is good for longer than until the next one:
+//! [further](super::further) ones are compared, too. `[Decision 0020]`
+//!
+//! The others choose by such reports as this client has, so they send to a replica when it does.
+//! For each query that it has sent there since the replica reported, their number of queries counts
+//! as in flight there, too. `[Decision 0029]`
 
 use crate::fixed::mul_div;
 use crate::policy::Outcome;
@@ -22,6 +26,8 @@ pub(super) struct OwnShare {
     rated: u32,
     rates_millis: u64,
     is_most: bool,
+    /// Queries of others that count as sent alike with each own one, in 1/1024. 0 while unknown.
+    alike: u64,
 }
 
 impl OwnShare {
@@ -32,6 +38,9 @@ impl OwnShare {
     /// it would be one. The rest is for chance: a rate is of four seconds, in which a replica of a
     /// large fleet may have had no query or three.
     const OTHERS_MAX: u64 = FINE / 2;
+    /// The most queries of others that count as sent alike with each own one, in 1/1024. Many
+    /// clients see other reports than this one does.
+    const ALIKE_MAX: u64 = 4 * FINE;
 
     /// Counts a query of this client, by the outcome that its head or its end shows.
     #[inline]
@@ -53,18 +62,28 @@ impl OwnShare {
     #[cold]
     fn compare(&mut self, now: Instant, replicas: usize) {
         self.own.read(now, self.answered, 0);
-        self.is_most = self.rated >= Self::COUNTED / 2 && {
+        let others = if self.rated >= Self::COUNTED / 2 {
             let all_millis = mul_div(self.rates_millis, replicas as u64, self.rated.into());
-            let others = self.own.of_others(all_millis);
-            others.is_some_and(|others| others <= Self::OTHERS_MAX)
+            self.own.of_others(all_millis)
+        } else {
+            None
         };
+        self.is_most = others.is_some_and(|others| others <= Self::OTHERS_MAX);
+        self.alike = others.unwrap_or(0).min(Self::ALIKE_MAX);
         self.reports = 0;
         self.rated = 0;
         self.rates_millis = 0;
     }
 
+    /// Whether this client sends most of the queries.
     pub(super) const fn is_most(&self) -> bool {
         self.is_most
+    }
+
+    /// Queries of others that count as sent alike with each own one, in 1/1024. None do while their
+    /// rate is unknown.
+    pub(super) const fn others_alike(&self) -> u64 {
+        self.alike
     }
 }
 
@@ -101,6 +120,22 @@ mod tests {
             assert_eq!(after(rate).is_most(), is_most, "{rate}");
         }
         assert!(!after(u32::MAX / 1_000).is_most());
+    }
+
+    #[test]
+    fn others_send_alike_up_to_four_for_each_own_query() {
+        let of_own = [
+            (5, 0),
+            (10, 0),
+            (15, 512),
+            (30, 2_048),
+            (50, 4_096),
+            (500, 4_096),
+        ];
+        for (rate, alike) in of_own {
+            assert_eq!(after(rate).others_alike(), alike, "{rate}");
+        }
+        assert_eq!(OwnShare::default().others_alike(), 0, "unknown");
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(super) struct Row<K> {
     /// Queries that other clients have in flight: the reported RIF minus what this client had. For
     /// an unprobed replica it is an estimate.
     pub(super) others: u32,
+    /// Queries that this client had in flight then.
+    pub(super) own: u32,
     pub(super) local: bool,
     pub(super) known: K,
 }
@@ -119,6 +121,7 @@ impl<K: Copy + Default> Rows<K> {
             received_at: Instant::EPOCH,
             latency_ns: None,
             others: 0,
+            own: 0,
             local: false,
             known: K::default(),
         });
@@ -230,6 +233,7 @@ mod tests {
             received_at,
             latency_ns: None,
             others: 0,
+            own: 0,
             local: false,
             known: (),
         }

@@ -13,13 +13,14 @@ use core::time::Duration;
 impl<R: LatestRule> LatestReports<R> {
     /// The report of one replica.
     pub(super) fn view(
+        &self,
         now: Instant,
         row: &Row<R::Known>,
         survey: &Survey<R::Moment>,
         fleet: &Fleet,
     ) -> PooledView {
         let own_in_flight = fleet.in_flight(row.replica);
-        let rif = super::rounded(Self::in_flight(row, own_in_flight, survey.own_usual));
+        let rif = super::rounded(self.in_flight(row, own_in_flight, survey.own_usual));
         PooledView {
             replica: row.replica,
             rif,
@@ -36,7 +37,7 @@ impl<R: LatestRule> LatestReports<R> {
         let survey = self.survey(&Query::first(), client, &mut Vec::new());
         let rows = self.rows.all().iter();
         let mut views: Vec<_> = rows
-            .map(|row| Self::view(now, row, &survey, &client.fleet))
+            .map(|row| self.view(now, row, &survey, &client.fleet))
             .collect();
         views.sort_by_key(|view| Reverse(view.age));
         views
@@ -65,7 +66,7 @@ impl<R: LatestRule> LatestReports<R> {
         survey: &Survey<R::Moment>,
         fleet: &Fleet,
     ) -> Compared {
-        let load = Self::load(now, row, survey, fleet);
+        let load = self.load(now, row, survey, fleet);
         Compared {
             replica: row.replica,
             place: self.rule.place(load, &row.known, &survey.moment),
