@@ -19,9 +19,6 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 const X_REAL_IP: &str = "x-real-ip";
 const X_FORWARDED_PREFIX: &str = "x-forwarded-";
 
-const HTTP: &str = "http";
-const HTTPS: &str = "https";
-
 /// Whether a field describes where a request comes from, or a replica may read it as such a field,
 /// no matter which hop wrote it.
 pub(super) fn is_origin_field(name: &[u8]) -> bool {
@@ -163,7 +160,11 @@ pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
     let settings = &origin.rules.forwarded;
     let element = (settings.send.forwarded).then(|| element(origin, host(request)));
     let headers = request.headers_mut();
+    let mut stated = None;
     if has_any {
+        if origin.is_trusted {
+            stated = Some((client(headers, origin), scheme(headers, origin)));
+        }
         let keeps = |name: &[u8], value: Value<'_>| {
             // No proxy writes them with `_`, so such a field comes from a client.
             origin.is_trusted
@@ -177,13 +178,27 @@ pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
         };
         headers.retain(|name, value| !is_origin_field(name) || keeps(name, value));
     }
+    // What trusted proxies stated in the other fields is passed on in these.
+    let behind = stated.filter(|(client, _)| *client != origin.peer);
     if settings.send.x_forwarded {
+        if let Some((client, _)) = behind
+            && !headers.contains_key(X_FORWARDED_FOR)
+        {
+            headers.append(X_FORWARDED_FOR, &address_field(client));
+        }
         append(headers, X_FORWARDED_FOR, &origin.peer_field);
         if !headers.contains_key(X_FORWARDED_PROTO) {
-            headers.append(X_FORWARDED_PROTO, if origin.is_tls { HTTPS } else { HTTP });
+            let scheme = stated.map_or(origin.scheme(), |(_, scheme)| scheme);
+            headers.append(X_FORWARDED_PROTO, scheme);
         }
     }
     if let Some(Some(element)) = element {
+        if let Some((client, scheme)) = behind
+            && !headers.contains_key(header::FORWARDED)
+            && let Ok(first) = HeaderValue::try_from(format!("for={};proto={scheme}", node(client)))
+        {
+            headers.append(header::FORWARDED, &first);
+        }
         append(headers, header::FORWARDED, &element);
     }
 }
@@ -226,12 +241,17 @@ pub(super) fn address_field(address: IpAddr) -> HeaderValue {
     HeaderValue::try_from(address.to_string()).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
-/// Makes this proxy's element for `Forwarded`.
-fn element(origin: &Origin, host: &str) -> Option<HeaderValue> {
-    let client = match origin.peer {
+/// Formats an address for `Forwarded`.
+fn node(address: IpAddr) -> String {
+    match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("\"[{address}]\""),
-    };
+    }
+}
+
+/// Makes this proxy's element for `Forwarded`.
+fn element(origin: &Origin, host: &str) -> Option<HeaderValue> {
+    let client = node(origin.peer);
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'*+%".contains(&byte);
     let host = if !host.is_empty() && host.bytes().all(is_token) {
         host.to_owned()

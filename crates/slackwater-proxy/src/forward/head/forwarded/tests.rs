@@ -86,9 +86,41 @@ fn fields_of_trusted_proxies_are_used() {
         told(&other, &SPOOFED),
         [
             "forwarded: for=203.0.113.1",
-            "x-forwarded-for: 10.0.0.1",
+            "x-forwarded-for: 203.0.113.1, 10.0.0.1",
             "x-forwarded-proto: http",
         ]
+    );
+}
+
+#[test]
+fn what_trusted_proxies_state_in_one_form_is_sent_in_the_other() {
+    let of = |read: &str, send: &str| {
+        let settings = format!("trust = [\"10.0.0.0/8\"]\nread = \"{read}\"\nsend = \"{send}\"");
+        origin("10.0.0.1", &settings)
+    };
+    let told_by = [("forwarded", "for=203.0.113.1;proto=https, for=10.0.0.2")];
+    assert_eq!(
+        told(&of("forwarded", "x_forwarded"), &told_by)[1..],
+        [
+            "x-forwarded-for: 203.0.113.1, 10.0.0.1",
+            "x-forwarded-proto: http",
+        ],
+        "the scheme is that of the nearest"
+    );
+    let told_by = [
+        ("x-forwarded-for", "2001:db8::1"),
+        ("x-forwarded-proto", "https"),
+    ];
+    assert_eq!(
+        told(&of("x_forwarded", "forwarded"), &told_by)[0],
+        "forwarded: for=\"[2001:db8::1]\";proto=https, \
+         for=10.0.0.1;host=\"shop.example:81\";proto=http"
+    );
+    let told_by = [("forwarded", "for=203.0.113.1;proto=https")];
+    let stranger = origin("192.0.2.7", "read = \"forwarded\"");
+    assert_eq!(
+        told(&stranger, &told_by),
+        ["x-forwarded-for: 192.0.2.7", "x-forwarded-proto: http"]
     );
 }
 
