@@ -163,7 +163,7 @@ pub struct AgentConfig {
     pub queue: AgentQueue,
     /// The memory of hints that the server has answered. `[S3]`
     pub hint: HintSettings,
-    /// Networks of the replicas that it shares tied requests with: 0 to 64. Empty: it shares none.
+    /// Networks of the replicas that it shares tied requests with: 0 to 256. Empty: it shares none.
     /// `[H2]`
     pub peers: Vec<Network>,
     /// The responses that report the server's load; default none.

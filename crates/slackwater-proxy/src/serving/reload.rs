@@ -19,7 +19,6 @@ use crate::service::{ServiceUpdates, ServiceView};
 use slackwater_config::Fault;
 use slackwater_config::{
     AdminSettings, Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig,
-    TracingSettings,
 };
 use slackwater_discovery::{Discovery, Fleet};
 use std::sync::Arc;
@@ -407,12 +406,13 @@ fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
         token: next.admin.token.clone(),
         ..now.admin.clone()
     };
-    // The choice of traced requests may change; the collector may not.
-    let tracing = TracingSettings {
-        sample: next.tracing.sample,
-        parent: next.tracing.parent,
-        ..now.tracing.clone()
-    };
+    // The choice of traced requests may change; the collector may not. A configuration that names
+    // none any more has no choice, only defaults.
+    let mut tracing = now.tracing.clone();
+    if now.tracing.endpoint.is_none() || next.tracing.endpoint.is_some() {
+        tracing.sample = next.tracing.sample;
+        tracing.parent = next.tracing.parent;
+    }
     let connections_max = &mut next.limits.connections_max;
     [
         hold(&mut next.workers, &now.workers, "workers"),
@@ -551,6 +551,16 @@ mod tests {
             assert_eq!(hold_fixed(&now, &mut next), [name], "{key}");
             assert_eq!(hold_fixed(&now, &mut next), [""; 0], "{key} is put back");
         }
+    }
+
+    #[test]
+    fn choice_of_traced_requests_stays_with_a_collector_that_stays() {
+        let collector = "tracing.endpoint = \"http://127.0.0.1:77\"\n";
+        let chosen = "tracing.sample = 0.5\ntracing.parent = \"ignore\"\n";
+        let now = config(&format!("{collector}{chosen}"));
+        let mut held = config("");
+        assert_eq!(hold_fixed(&now, &mut held), ["tracing"]);
+        assert!(held.tracing == now.tracing);
     }
 
     #[test]

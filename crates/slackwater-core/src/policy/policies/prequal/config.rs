@@ -221,9 +221,9 @@ section! { PrequalSettings in "prequal" {
     /// Probes for each request (r_probe). Fractions are exact in the long run. 0: only idle probes.
     probe_rate in Rate: probe_rate;
     /// Overload lowers the probe rate towards this, and `remove_rate` with it ([Decision
-    /// 0011](../decisions/0011-fewer-probes-in-an-overload.md)). The default policy also uses it
-    /// for a worker that sends two thirds of all requests. Equal to `probe_rate`: it is never
-    /// lowered, as in the paper.
+    /// 0011](../decisions/0011-fewer-probes-in-an-overload.md)). The default policy also uses it,
+    /// from 0.5 on, for a worker that sends two thirds of all requests. Equal to `probe_rate`: it
+    /// is never lowered, as in the paper.
     probe_rate_min in Rate: probe_rate_min;
     /// Reports removed from the pool after each request (r_remove). 0: none.
     remove_rate in Rate: remove_rate;
