@@ -35,8 +35,10 @@ pub(crate) enum Ended {
     CutOff,
     /// The replica broke off during its response.
     Broken,
-    /// The replica, or both sides of a tunnel, sent nothing for too long during the response.
+    /// The replica sent nothing for too long during the response.
     Stalled,
+    /// Both sides of a tunnel sent nothing for too long, as a tunnel that is not needed any more.
+    TunnelIdle,
 }
 
 impl Ended {
@@ -47,7 +49,7 @@ impl Ended {
             Self::ClientStalled => "client_stalled",
             Self::CutOff => "cut_off",
             Self::Broken => "broken",
-            Self::Stalled => "stalled",
+            Self::Stalled | Self::TunnelIdle => "stalled",
         }
     }
 }

@@ -21,6 +21,7 @@ use slackwater_core::{Draw, ReplicaId};
 use slackwater_http::{Fields, Request};
 use slackwater_tower::wire::asks::set_priority;
 use std::rc::Rc;
+use tokio::time::{Instant, timeout_at};
 
 /// Maximum number of concurrent copies of a worker.
 const COPIES_MAX: u32 = 256;
@@ -109,11 +110,18 @@ impl Mirrors {
                 ..DispatchOptions::default()
             };
             let record = RecordHandle::default();
-            let carried = async {
-                let mut answer = service.handle(request, &record, &options).await;
-                drain_up_to(answer.body_mut(), COPY_BYTES_MAX).await;
+            let ends = Instant::now() + COPY_TIME_MAX;
+            let handled = service.handle(request, &record, &options);
+            let Ok(mut answer) = timeout_at(ends, handled).await else {
+                return;
             };
-            let _ = tokio::time::timeout(COPY_TIME_MAX, carried).await;
+            let body = answer.body_mut();
+            let drained = timeout_at(ends, drain_up_to(body, COPY_BYTES_MAX)).await;
+            if !drained.unwrap_or(false)
+                && let Some(attempt) = body.watch_mut()
+            {
+                attempt.settle();
+            }
         });
     }
 }

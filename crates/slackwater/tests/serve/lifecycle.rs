@@ -97,7 +97,7 @@ async fn drain_ends_at_its_timeout() {
 async fn second_signal_exits_immediately() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "done").await;
-    let mut proxy = Proxy::start(&[replica.address], "");
+    let mut proxy = Proxy::start(&[replica.address], "timeouts.drain = \"1h\"\n");
     let mut busy = Client::connect(proxy.address).await;
     busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
     in_flight(&proxy).await;

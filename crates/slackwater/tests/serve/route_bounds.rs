@@ -1,7 +1,7 @@
 //! The limits of a route, in time and size, and copies of its requests.
 
 use crate::clients::{self, Client, get};
-use crate::proxy::{PATIENCE, Proxy};
+use crate::proxy::{PATIENCE, Proxy, until};
 use crate::replicas::{self, Replica};
 use crate::routes::{ask, name_in, services};
 use core::time::Duration;
@@ -103,6 +103,38 @@ async fn copies_go_to_a_shadow_without_delaying_the_client() {
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
+}
+
+/// It is read only for the connection's sake, and only so far.
+#[tokio::test]
+async fn long_response_to_a_copy_counts_as_answered() {
+    const LENGTH: usize = 2 << 20;
+    let web = Replica::echo("web").await;
+    let shadow = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n");
+        connection.send(&head).await;
+        connection.send(&"x".repeat(LENGTH)).await;
+        while connection.more().await > 0 {}
+    })
+    .await;
+    let toml = services(&[("web", web.address), ("shadow", shadow.address)])
+        + "[[routes]]\nservice = \"web\"\nmirror.service = \"shadow\"\n";
+    let proxy = Proxy::of_file(&toml);
+    let answer = ask(&proxy, "GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    assert_eq!(name_in(&answer), "web");
+    let counted = "slackwater_request_duration_seconds_count{service=\"shadow\",class=\"";
+    let classes = until("the copy has ended", async || {
+        let metrics = proxy.admin_page("/metrics").await;
+        let classes = metrics
+            .lines()
+            .filter_map(|line| line.strip_prefix(counted));
+        let ended: Vec<_> = classes.filter(|class| !class.ends_with(" 0")).collect();
+        (!ended.is_empty()).then(|| ended.join(", "))
+    })
+    .await;
+    assert_eq!(classes, "2xx\"} 1");
+    assert_eq!(proxy.sum("/requests/client_gone").await, 0);
 }
 
 #[tokio::test]

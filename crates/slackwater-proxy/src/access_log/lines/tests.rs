@@ -245,6 +245,7 @@ fn with_a_share_of_0_only_failures_are_logged() {
         (500, "", Ended::Complete, true),
         (200, "", Ended::Broken, true),
         (200, "", Ended::Stalled, true),
+        (101, "", Ended::TunnelIdle, false),
         (200, "", Ended::CutOff, true),
         (200, "", Ended::ClientGone, false),
         (200, "", Ended::ClientStalled, false),

@@ -423,10 +423,10 @@ impl Attempt {
         self.end_because(outcome, || Some(failure.cause.to_string().into()));
     }
 
-    /// Ends an attempt whose response will not be read to its end, which is no evidence about the
-    /// replica.
+    /// Ends an attempt whose response will not be read to its end, because no client needs it. That
+    /// is no evidence about the replica.
     pub(crate) fn settle(&mut self) {
-        self.end(self.outcome);
+        self.end_with(self.outcome, RequestTimer::complete, || None);
     }
 
     fn end(&mut self, outcome: Outcome) {
@@ -473,7 +473,8 @@ impl Watch for Box<Attempt> {
         let ended = match end {
             End::Complete => Ended::Complete,
             End::Broken => Ended::Broken,
-            End::Stalled | End::TooLong | End::TunnelIdle => Ended::Stalled,
+            End::Stalled | End::TooLong => Ended::Stalled,
+            End::TunnelIdle => Ended::TunnelIdle,
         };
         let is_discarded = self.is_discarded;
         let has_failed_in_grpc = self.grpc_status.is_some_and(GrpcStatus::blames_server);
