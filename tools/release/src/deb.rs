@@ -24,9 +24,14 @@ const CONFIGURATION: [(&str, &str); 2] = [
 ];
 const DOCS: &str = "usr/share/doc/slackwater";
 
-/// The file name of the package.
+/// The file name of the package: with the version as it is everywhere, since GitHub takes no `~` in
+/// names.
 pub(crate) fn name(source: &Source, target: Target) -> String {
-    format!("slackwater_{}_{}.deb", version(source), target.architecture)
+    let version = &source.version;
+    format!(
+        "slackwater_{version}-{REVISION}_{}.deb",
+        target.architecture
+    )
 }
 
 /// Debian's version: with `~`, a pre-release comes before its release.
@@ -273,5 +278,7 @@ mod tests {
             ..source()
         };
         assert_eq!(version(&source), "0.2.0~rc.1-1");
+        let name = name(&source, TARGETS[0]);
+        assert!(name.starts_with("slackwater_0.2.0-rc.1-1_"), "{name}");
     }
 }

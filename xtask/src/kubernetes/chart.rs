@@ -212,7 +212,7 @@ listen = "127.0.0.1:9911""#;
     let rendered = charts.proxy("edge", &["--set-literal", CONFIG])?;
     for expected in [
         "containerPort: 8443",
-        "name: port-8080",
+        "name: http-2",
         "terminationGracePeriodSeconds: 77",
         "drain_delay = \"10s\"",
         "\"--admin=127.0.0.1:9911\"",
@@ -309,7 +309,7 @@ fn addresses(charts: &Charts) -> Result<(), String> {
 fn ports(charts: &Charts) -> Result<(), String> {
     let render = |port: u16, admin: u16| {
         let set = format!(
-            "config=listen = \"0.0.0.0:{port}\"\nadmin.listen = \"127.0.0.1:{admin}\"\n\
+            "config=listen = [\"0.0.0.0:{port}\", \"0.0.0.0:1{port}\"]\nadmin.listen = \"127.0.0.1:{admin}\"\n\
              replicas = [\"10.0.0.1:80\"]"
         );
         let policy = "metrics.enabled=true,networkPolicy.enabled=true,\

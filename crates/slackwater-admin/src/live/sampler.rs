@@ -175,11 +175,11 @@ fn service_tick(
     let ended: Vec<_> = now.rises.iter().map(Ended::of).collect();
     let nothing = Histograms::default();
     let seen = before.map_or(&nothing, |before| before.histograms);
-    // An agent has no histograms by class, so its requests are classified by their attempts.
-    let classes = if now.histograms.are_kept() {
-        classes_seen(now.histograms, seen)
-    } else {
+    // An agent records no requests by class, so they are classified by their attempts.
+    let classes = if now.histograms.is_of_agent {
         classes_of(&ended)
+    } else {
+        classes_seen(now.histograms, seen)
     };
     let requests = classes.sum();
     let counts = &now.service.counts;

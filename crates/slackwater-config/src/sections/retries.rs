@@ -38,7 +38,8 @@ keys! { RetryRules in "retries" {
     /// Time to the head of the response, of each attempt that another may follow. `"none"`: an
     /// attempt may use all of `timeouts.first_byte`.
     attempt_timeout at attempt_timeout: Or("none", Within(Span, MS..=DAY));
-    /// Size of the replay buffer for a request's body. A larger body is retried if none of it was sent.
+    /// Size of the replay buffer for a request's body. A larger one is retried only if none of it
+    /// was sent.
     body_max at body_bytes_max: Within(Bytes, 0..=16 << 20);
 } }
 

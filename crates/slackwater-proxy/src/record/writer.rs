@@ -280,12 +280,13 @@ impl Writer {
     fn write_all(&mut self, queue: &Receiver<Message>) -> io::Result<()> {
         let mut flush_at = Instant::now() + FLUSH_INTERVAL;
         while self.shared.is_running() && !self.is_over {
+            // Though the queue may never be empty.
             let wait = flush_at.saturating_duration_since(Instant::now());
-            if let Ok(message) = queue.recv_timeout(wait) {
-                self.write_message(message)?;
-            } else {
+            if wait.is_zero() {
                 self.flush_streams(queue)?;
                 flush_at = Instant::now() + FLUSH_INTERVAL;
+            } else if let Ok(message) = queue.recv_timeout(wait) {
+                self.write_message(message)?;
             }
         }
         self.flush_streams(queue)?;

@@ -305,6 +305,14 @@ pub struct ServiceFacts {
     pub recent: RecentFacts,
 }
 
+impl ServiceFacts {
+    /// Whether it is the service of an agent, which records no latencies by class: each of its
+    /// requests is one attempt.
+    pub fn is_of_agent(&self) -> bool {
+        (self.replicas.iter()).any(|replica| replica.behind.is_some())
+    }
+}
+
 /// A replica's identity and settings.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicaFacts {

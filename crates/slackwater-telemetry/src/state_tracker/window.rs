@@ -19,6 +19,7 @@ const NEWEST: Duration = Duration::from_millis(RecentFacts::NEWEST_MS);
 /// Counts of a service at one moment.
 #[derive(Clone, Debug, Default)]
 struct Counted {
+    is_of_agent: bool,
     classes: [u64; RESPONSE_CLASSES],
     /// Attempts at all replicas so far, also at those that have left.
     attempts: RequestCounts,
@@ -28,6 +29,7 @@ struct Counted {
 impl Counted {
     fn of(service: &ServiceFacts, attempts: RequestCounts) -> Self {
         let mut counted = Self {
+            is_of_agent: service.is_of_agent(),
             attempts,
             ..Self::default()
         };
@@ -61,8 +63,7 @@ impl Counted {
             failed: 0,
             failed_newest: None,
         };
-        // An agent has no latencies by class. There, each request is one attempt.
-        if self.classes.iter().all(|count| *count == 0) {
+        if self.is_of_agent {
             recent.responses_5xx = attempts(|it| it.responses_5xx);
             recent.broken = attempts(|it| it.connect_failures + it.timeouts + it.broken);
             recent.requests = recent.responses_5xx
@@ -120,8 +121,9 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{AdmissionCounts, ReplicaFacts, WorkerFacts};
+    use crate::facts::{AdmissionCounts, BehindFacts, ReplicaFacts, WorkerFacts};
 
+    /// The service of an agent.
     fn service(sent: u64, failed: u64) -> ServiceFacts {
         let requests = RequestCounts {
             responses_2xx: sent - failed,
@@ -129,13 +131,35 @@ mod tests {
             ..RequestCounts::default()
         };
         ServiceFacts {
-            replicas: vec![ReplicaFacts::default()],
+            replicas: vec![ReplicaFacts {
+                behind: Some(BehindFacts {
+                    is_there: true,
+                    in_flight: 0,
+                }),
+                ..ReplicaFacts::default()
+            }],
             workers: vec![WorkerFacts {
                 requests: vec![requests],
                 ..WorkerFacts::default()
             }],
             ..ServiceFacts::default()
         }
+    }
+
+    /// Their requests may have been retried with success.
+    #[test]
+    fn failed_attempts_are_no_failed_requests_before_the_first_request_has_ended() {
+        let mut window = Window::default();
+        let mut see = |second: u64, failed| {
+            let mut service = service(60, failed);
+            service.replicas[0].behind = None;
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            window.observe(now, &service)
+        };
+        see(100, 0);
+        let recent = see(101, 30);
+        assert_eq!((recent.requests, recent.failed), (0, 0));
+        assert_eq!(recent.attempts_unconnected, 30);
     }
 
     #[test]
@@ -179,7 +203,9 @@ mod tests {
         };
         assert_eq!(see(100, &service(50, 5)), (0, 0));
         assert_eq!(see(101, &service(60, 7)), (10, 2));
-        assert_eq!(see(102, &ServiceFacts::default()), (10, 2));
+        let mut gone = service(60, 7);
+        gone.workers[0].requests.clear();
+        assert_eq!(see(102, &gone), (10, 2));
         assert_eq!(see(103, &service(61, 8)), (11, 3));
     }
 

@@ -84,7 +84,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail (printf "\nconfig listens at %s, where only the pod itself reaches it: use 0.0.0.0 or [::]" $address) }}
 {{- end }}
 {{- $port := regexFind "[0-9]+$" $address | int }}
-{{- $name := ternary "http" (printf "port-%d" $port) (eq $index 0) }}
+{{- $name := ternary "http" (printf "http-%d" (add1 $index)) (eq $index 0) }}
 {{- $listeners = append $listeners (dict "name" $name "port" $port) }}
 {{- end }}
 {{- toJson $listeners }}

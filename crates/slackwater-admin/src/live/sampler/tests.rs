@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slackwater_core::Rif;
 use slackwater_core::policy::{DEFAULT_POLICY, Ranked, Values};
-use slackwater_telemetry::facts::{LatencyFacts, ServiceFacts};
+use slackwater_telemetry::facts::{BehindFacts, LatencyFacts, ServiceFacts};
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use tokio::time::Instant;
 
@@ -29,6 +29,10 @@ fn unseen() -> Facts {
     for worker in &mut facts.services[0].workers {
         *worker.latency = LatencyFacts::default();
     }
+    facts.services[0].replicas[0].behind = Some(BehindFacts {
+        is_there: true,
+        in_flight: 0,
+    });
     facts
 }
 

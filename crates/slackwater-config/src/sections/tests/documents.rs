@@ -193,6 +193,21 @@ fn header_of_the_connection_carries_no_id() {
 }
 
 #[test]
+fn shown_configuration_has_no_remarks_on_idle_defaults() {
+    for text in [
+        BASE.to_owned(),
+        format!("{BASE}health.check = \"tcp\"\n"),
+        format!("{BASE}sticky = {{ by = \"header\", header = \"x-user\" }}\n"),
+    ] {
+        let shown = read(&text).expect("valid").config.to_toml();
+        let remarks = remarks_in(&shown);
+        let sections = ["dns.", "request_id.", "health.", "sticky."];
+        let is_of = |remark: &String| sections.iter().any(|section| remark.contains(section));
+        assert!(!remarks.iter().any(is_of), "{remarks:?}");
+    }
+}
+
+#[test]
 fn settings_without_effect_are_remarked() {
     let only = |told: &str| format!("warning: does nothing here, only with {told}");
     for (text, field, told) in [
