@@ -34,7 +34,7 @@ const (
 //	capacity and cost                 as reported             the cost
 //	neither, and others do            the mean of the others  mean cost × mean latency / theirs
 //	neither, and no replica does      1                       its mean latency
-//	no answer to probes               as its responses report, else as above, from own queries
+//	no answer to probes               as in the last two rows, from this client's own queries
 //
 // With known capacities, "times longer" has two factors. Of two replicas that delay no query, the
 // emptier one is better. Beyond capacity, a query waits for the others and they wait for it. While

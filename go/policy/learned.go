@@ -19,8 +19,7 @@ const (
 	// first own one.
 	ownPresumed = 4
 	// ownMemoryNS: an unprobed replica is tried again as one of which nothing is known this long
-	// after the last of this client's own queries to it has ended. A capacity counts for as long
-	// after its report.
+	// after the last of this client's own queries to it has ended.
 	ownMemoryNS = uint64(30 * time.Second)
 	// latencyMaxMeans is the largest mean latency that is remembered, in means of the others. More
 	// makes no difference, and would keep a replica that stood still, or had a long queue, out for
@@ -55,8 +54,6 @@ type learned struct {
 	reports uint32
 	// costNS is 0 if it reports none, or no capacity.
 	costNS uint64
-	// reportedAt is when it last reported, whether a capacity or none.
-	reportedAt Instant
 	// latency is the mean latency, in 1/1024 ns.
 	latency uint64
 	// rif is the mean of the reported RIF, in rifParts.
@@ -97,28 +94,6 @@ func (l *learned) learnOwn(now Instant, latencyNS uint64, others sum) {
 	}
 	l.reports = min(l.reports+1, ownQueries)
 	l.latency = follow(l.latency, latency, uint64(l.reports))
-}
-
-// learnCapacity takes in a reported capacity and cost.
-func (l *learned) learnCapacity(now Instant, from *latestReport) {
-	l.reportedAt = now
-	l.capacityMilliRIF = from.capacityMilliRIF
-	l.costNS = 0
-	if from.capacityMilliRIF > 0 {
-		l.costNS = min(from.costNS, latencyMaxNS)
-	}
-}
-
-// expire: an unprobed replica's probe was answered here. That says nothing of what the replica
-// itself reports with its responses.
-func (l *learned) expire(now Instant) {
-	// This client's own latencies count one by one.
-	if now.nsSince(l.at) >= ownMemoryNS {
-		l.forgetLatency()
-	}
-	if now.nsSince(l.reportedAt) >= ownMemoryNS {
-		l.capacityMilliRIF, l.costNS = 0, 0
-	}
 }
 
 // learn takes in a report. The others are the mean latencies of the other replicas.
@@ -248,14 +223,18 @@ func (t *learnedTable) handleReport(now Instant, from *latestReport) learned {
 	t.exclude(l)
 	others := t.allLatencies()
 	switch {
-	case from.local:
-		l.expire(now)
 	case from.carried:
 		// Only replicas that were picked send reports with responses.
-		l.learnCapacity(now, from)
-	default:
+	case !from.local:
 		l.learn(now, from, others)
-		l.learnCapacity(now, from)
+	case now.nsSince(l.at) >= ownMemoryNS:
+		// This client's own latencies count one by one.
+		l.forgetLatency()
+	}
+	l.capacityMilliRIF = from.capacityMilliRIF
+	l.costNS = 0
+	if from.capacityMilliRIF > 0 {
+		l.costNS = min(from.costNS, latencyMaxNS)
 	}
 	t.include(l)
 	isOfProbe := !from.carried && !from.local && from.latencyNS > 0 && from.queryRateMillis > 0

@@ -91,21 +91,3 @@ func TestForgottenLatencyIsLearnedAnewFromEightReports(t *testing.T) {
 		}
 	}
 }
-
-func TestCapacityOfAnUnprobedReplicaCountsForAWhileAfterItsLastResponse(t *testing.T) {
-	var table learnedTable
-	table.add(0)
-	table.handleReport(1_000*ms, &latestReport{carried: true, capacityMilliRIF: 4_000, costNS: uint64(ms)})
-	for _, of := range []struct {
-		at       Instant
-		capacity uint32
-	}{{1_000 * ms, 4_000}, {30_999 * ms, 4_000}, {31_000 * ms, 0}} {
-		l := table.handleReport(of.at, &latestReport{local: true})
-		if l.capacityMilliRIF != of.capacity || l.costNS > 0 != (of.capacity > 0) {
-			t.Errorf("at %v: %+v", of.at, l)
-		}
-	}
-	if table.knowsCapacity() {
-		t.Error("none is known any more")
-	}
-}

@@ -28,7 +28,7 @@ const OWN_QUERIES: u64 = 16;
 /// Queries as which the mean of the other replicas counts before the first own one.
 const OWN_PRESUMED: u64 = 4;
 /// An unprobed replica is tried again as one of which nothing is known this long after the last of
-/// this client's own queries to it has ended. A capacity counts for as long after its report.
+/// this client's own queries to it has ended.
 const OWN_MEMORY_NS: u64 = 30_000_000_000;
 /// Largest mean latency that is remembered, in means of the others. More makes no difference, and
 /// would keep a replica that stood still, or had a long queue, out for long after it is well.
@@ -49,8 +49,6 @@ pub(super) struct Learned {
     pub(super) capacity_millirif: u32,
     /// 0 if it reports none, or no capacity.
     pub(super) cost_ns: u64,
-    /// When it last reported, whether a capacity or none.
-    reported_at: Instant,
     /// Mean latency, in 1/1024 ns.
     latency: u64,
     /// Mean of the reported RIF.
@@ -103,29 +101,6 @@ impl Learned {
         self.own = false;
         self.reports = 0;
         self.latency = 0;
-    }
-
-    /// Takes in a reported capacity and cost.
-    fn learn_capacity(&mut self, now: Instant, reported: Reported) {
-        self.reported_at = now;
-        self.capacity_millirif = reported.capacity_millirif;
-        self.cost_ns = match reported.capacity_millirif {
-            0 => 0,
-            _ => reported.cost_ns.min(LATENCY_MAX_NS),
-        };
-    }
-
-    /// An unprobed replica's probe was answered here. That says nothing of what the replica itself
-    /// reports with its responses.
-    fn expire(&mut self, now: Instant) {
-        // This client's own latencies count one by one.
-        if now.ns_since(self.at) >= OWN_MEMORY_NS {
-            self.forget_latency();
-        }
-        if now.ns_since(self.reported_at) >= OWN_MEMORY_NS {
-            self.capacity_millirif = 0;
-            self.cost_ns = 0;
-        }
     }
 
     /// Takes in a report. `others` are the mean latencies of the other replicas.
@@ -245,12 +220,19 @@ impl Table {
     pub(super) fn handle_report(&mut self, now: Instant, reported: Reported) -> Learned {
         let learned = self.change(reported.replica, |learned, others| {
             match reported.from {
-                From::Probe { local: true } => return learned.expire(now),
                 From::Probe { local: false } => learned.learn(now, reported, others),
+                // This client's own latencies count one by one.
+                From::Probe { local: true } if now.ns_since(learned.at) >= OWN_MEMORY_NS => {
+                    learned.forget_latency();
+                }
                 // Only replicas that were picked send reports with responses.
-                From::Response => {}
+                From::Probe { local: true } | From::Response => {}
             }
-            learned.learn_capacity(now, reported);
+            learned.capacity_millirif = reported.capacity_millirif;
+            learned.cost_ns = match reported.capacity_millirif {
+                0 => 0,
+                _ => reported.cost_ns.min(LATENCY_MAX_NS),
+            };
         });
         if let (From::Probe { local: false }, Some(latency), Some(reported_ns)) =
             (reported.from, learned.latency(), reported.latency_ns)

@@ -313,30 +313,6 @@ fn only_the_latest_report_has_capacity_and_cost() {
     assert_eq!(table.mean_cost_ns(), MS, "of nothing");
 }
 
-#[test]
-fn capacity_of_an_unprobed_replica_counts_for_a_while_after_its_last_response() {
-    let (mut table, [first, _]) = table();
-    let carried = Reported {
-        from: From::Response,
-        capacity_millirif: 4_000,
-        cost_ns: MS,
-        ..report(first, 10)
-    };
-    table.handle_report(at(1_000), carried);
-    let local = Reported {
-        from: From::Probe { local: true },
-        ..report(first, 10)
-    };
-    for ms in [1_000, 30_999] {
-        table.handle_report(at(ms), local);
-        assert_eq!(table.mean_capacity(), Some(4_000), "{ms}");
-        assert_eq!(table.of(first).cost_ns, MS);
-    }
-    table.handle_report(at(31_000), local);
-    assert!(!table.knows_capacity());
-    assert_eq!(table.of(first).cost_ns, 0);
-}
-
 /// The first eight reports have a mean latency of 400 ms. All report 40 ms.
 #[test]
 fn only_answers_to_probes_with_a_rate_show_long_running_requests() {
