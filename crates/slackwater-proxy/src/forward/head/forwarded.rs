@@ -184,7 +184,7 @@ pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
         if let Some((client, _)) = behind
             && !headers.contains_key(X_FORWARDED_FOR)
         {
-            headers.append(X_FORWARDED_FOR, &address_field(client));
+            headers.append(X_FORWARDED_FOR, address_field(client));
         }
         append(headers, X_FORWARDED_FOR, &origin.peer_field);
         if !headers.contains_key(X_FORWARDED_PROTO) {
@@ -197,7 +197,7 @@ pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
             && !headers.contains_key(header::FORWARDED)
             && let Ok(first) = HeaderValue::try_from(format!("for={};proto={scheme}", node(client)))
         {
-            headers.append(header::FORWARDED, &first);
+            headers.append(header::FORWARDED, first);
         }
         append(headers, header::FORWARDED, &element);
     }
