@@ -28,8 +28,7 @@ pub struct RetryRules {
     /// leaves no time for another one.
     pub attempt_timeout: Option<Duration>,
     /// Size of the replay buffer for a request's body: 0 to 16 MiB, default 64 KiB. A request with
-    /// a larger body is not retried once a replica may have received a part of it. At 0 none with a
-    /// body is.
+    /// a larger body is not retried once a replica may have received a part of it.
     pub body_bytes_max: u32,
 }
 

@@ -9,7 +9,7 @@ use crate::forward::{
     BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, drain_up_to, prepare_request,
 };
 use crate::request_record::{RecordHandle, RequestRecorder};
-use crate::service::{DispatchOptions, RequestKey, Service};
+use crate::service::{DispatchOptions, RequestKey, Service, settle};
 use core::cell::Cell;
 use http::header::{self, HeaderValue};
 use http::{Method, Uri};
@@ -116,12 +116,8 @@ impl Mirrors {
                 return;
             };
             let body = answer.body_mut();
-            let drained = timeout_at(ends, drain_up_to(body, COPY_BYTES_MAX)).await;
-            if !drained.unwrap_or(false)
-                && let Some(attempt) = body.watch_mut()
-            {
-                attempt.settle();
-            }
+            let _ = timeout_at(ends, drain_up_to(body, COPY_BYTES_MAX)).await;
+            settle(body);
         });
     }
 }

@@ -20,7 +20,7 @@ mod fleet;
 mod keys;
 
 pub(crate) use admission::WorkerIndex;
-pub(crate) use attempt::Attempt;
+pub(crate) use attempt::{Attempt, settle};
 pub(crate) use dispatch::{DispatchOptions, Service, ServiceUpdates, ServiceView};
 pub use fleet::orders;
 pub(crate) use keys::RequestKey;

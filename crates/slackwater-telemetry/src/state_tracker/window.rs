@@ -203,8 +203,12 @@ mod tests {
         };
         assert_eq!(see(100, &service(50, 5)), (0, 0));
         assert_eq!(see(101, &service(60, 7)), (10, 2));
-        let (_, unconnected) = see(102, &ServiceFacts::default());
-        assert_eq!(unconnected, 2);
+        let none = ServiceFacts::default();
+        assert_eq!(
+            see(102, &none),
+            (0, 2),
+            "it is no agent's without a replica"
+        );
         assert_eq!(see(103, &service(61, 8)), (11, 3));
     }
 

@@ -158,29 +158,29 @@ fn address(text: &str) -> Option<IpAddr> {
 /// whether the request has any such field.
 pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: bool) {
     let settings = &origin.rules.forwarded;
-    let element = (settings.send.forwarded).then(|| element(origin, host(request)));
+    let (read, send) = (settings.read, settings.send);
+    let element = (send.forwarded).then(|| element(origin, host(request)));
     let headers = request.headers_mut();
-    let mut stated = None;
+    let converts = send.x_forwarded && read.forwarded || send.forwarded && read.x_forwarded;
+    let stated = (has_any && origin.is_trusted && converts)
+        .then(|| (client(headers, origin), scheme(headers, origin)));
     if has_any {
-        if origin.is_trusted {
-            stated = Some((client(headers, origin), scheme(headers, origin)));
-        }
         let keeps = |name: &[u8], value: Value<'_>| {
             // No proxy writes them with `_`, so such a field comes from a client.
             origin.is_trusted
                 && !name.contains(&b'_')
                 && if name == b"forwarded" {
                     // An open quote would hide this proxy's element.
-                    settings.read.forwarded && split_unquoted(value.as_bytes(), b',').is_some()
+                    read.forwarded && split_unquoted(value.as_bytes(), b',').is_some()
                 } else {
-                    settings.read.x_forwarded
+                    read.x_forwarded
                 }
         };
         headers.retain(|name, value| !is_origin_field(name) || keeps(name, value));
     }
     // What trusted proxies stated in the other fields is passed on in these.
     let behind = stated.filter(|(client, _)| *client != origin.peer);
-    if settings.send.x_forwarded {
+    if send.x_forwarded {
         if let Some((client, _)) = behind
             && !headers.contains_key(X_FORWARDED_FOR)
         {

@@ -174,6 +174,14 @@ pub(crate) fn discard(mut body: ResponseBody<Box<Attempt>>) {
     drain(body);
 }
 
+/// Ends the attempt of a response that is read no further, because no client needs the rest. That
+/// is no evidence about the replica.
+pub(crate) fn settle(body: &mut ResponseBody<Box<Attempt>>) {
+    if let Some(attempt) = body.watch_mut() {
+        attempt.end_with(attempt.outcome, RequestTimer::complete, || None);
+    }
+}
+
 impl Attempt {
     pub(crate) fn new(lease: Lease, replica: Rc<FleetReplica>, learning: Carried) -> Self {
         Self {
@@ -421,12 +429,6 @@ impl Attempt {
             "attempt failed"
         );
         self.end_because(outcome, || Some(failure.cause.to_string().into()));
-    }
-
-    /// Ends an attempt whose response will not be read to its end, because no client needs it. That
-    /// is no evidence about the replica.
-    pub(crate) fn settle(&mut self) {
-        self.end_with(self.outcome, RequestTimer::complete, || None);
     }
 
     fn end(&mut self, outcome: Outcome) {

@@ -10,7 +10,7 @@ use crate::forward::{
     AttemptTimeouts, COPY_BYTES_MAX, COPY_TIME_MAX, RequestBody, RequestTemplate, drain_up_to,
 };
 use crate::request_record::{AttemptKind, RecordHandle};
-use crate::service::attempt::Attempt;
+use crate::service::attempt::{Attempt, settle};
 use slackwater_core::overload::Priority;
 use slackwater_http::Request;
 use slackwater_tower::wire::asks::set_priority;
@@ -61,10 +61,7 @@ async fn carry(attempt: Box<Attempt>, request: Box<Request<RequestBody>>) {
     let sent = attempt.send(request, AttemptTimeouts::default(), None, &record);
     if let Ok(mut reply) = sent.await {
         let body = reply.body_mut();
-        if !drain_up_to(body, COPY_BYTES_MAX).await
-            && let Some(attempt) = body.watch_mut()
-        {
-            attempt.settle();
-        }
+        drain_up_to(body, COPY_BYTES_MAX).await;
+        settle(body);
     }
 }
