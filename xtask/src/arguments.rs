@@ -1,30 +1,26 @@
 //! Helpers for the arguments of subcommands.
 
-use core::ops::RangeInclusive;
-use std::path::PathBuf;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-/// Parses the number after an option, and checks its range. A range up to `u64::MAX` is described
-/// without an upper end.
-pub(crate) fn number(
-    option: &str,
-    value: Option<&str>,
-    range: RangeInclusive<u64>,
-) -> Result<u64, String> {
-    value
-        .and_then(|value| value.parse().ok())
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| {
-            let found = value.unwrap_or("nothing");
-            let expected = match range.into_inner() {
-                (least, u64::MAX) => format!("from {least} up"),
-                (least, most) => format!("from {least} to {most}"),
-            };
-            format!("{option}: found {found}, expected a number {expected}")
-        })
+/// Parses the name of one of `all`. Help and errors list the names.
+pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
+    all: Vec<T>,
+    name: fn(&T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(name)).try_map(move |wanted| {
+        let mut all = all.iter();
+        all.find(|one| name(one) == wanted)
+            .cloned()
+            .ok_or("not one of these")
+    })
 }
 
-/// Reads the path after an option, of a file or of a folder.
-pub(crate) fn path(option: &str, value: Option<&str>) -> Result<PathBuf, String> {
-    let path = value.map(PathBuf::from);
-    path.ok_or_else(|| format!("{option}: expected a path"))
+/// Parses the options of a chore, as the command line does.
+#[cfg(test)]
+pub(crate) fn parse<T: clap::Args>(arguments: &[&str]) -> Result<T, String> {
+    let chore = T::augment_args(clap::Command::new("chore").no_binary_name(true));
+    let found = chore.try_get_matches_from(arguments);
+    found
+        .and_then(|found| T::from_arg_matches(&found))
+        .map_err(|error| error.to_string())
 }

@@ -14,22 +14,24 @@ use core::time::Duration;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const USAGE: &str = "cargo xtask promtool [--slackwater FILE]";
 /// Path of the rules.
 const RULES: &str = "deploy/prometheus/rules.yml";
 /// Time for a demo to answer a request.
 const LIMIT: Duration = Duration::from_mins(1);
 
+/// The options.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The command whose metrics are checked; built by default
+    #[arg(long, value_name = "FILE")]
+    slackwater: Option<PathBuf>,
+}
+
 /// Runs it.
-pub(crate) fn run(options: &[&str]) -> Result<(), String> {
-    let slackwater = match *options {
-        [] => None,
-        ["--slackwater", file] => Some(file.into()),
-        _ => return Err(USAGE.to_owned()),
-    };
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let version = first_line("promtool", &["--version"]);
     if version.is_empty() {
         return Err(
@@ -47,8 +49,8 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     say(&format!(
         "promtool: {count} queries of the dashboard are queries"
     ));
-    let slackwater = match slackwater {
-        Some(file) => file,
+    let slackwater = match &options.slackwater {
+        Some(file) => file.clone(),
         None => build_slackwater("dev", &[])?,
     };
     let processes = Processes::new(&folder.path)?;

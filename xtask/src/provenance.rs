@@ -26,6 +26,11 @@ pub(crate) fn head() -> String {
     first_line("git", &["rev-parse", "--short=12", "HEAD"])
 }
 
+/// The arguments of this process, of which the first is the name of its chore.
+pub(crate) fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1)
+}
+
 /// Today.
 pub(crate) fn date() -> String {
     first_line("date", &["-u", "+%Y-%m-%d"])

@@ -5,11 +5,10 @@
 //! itself, which this writes. The command writes a figure's pages and CSV. `NAME.md` beside them
 //! has command, commit, date, machine, and the command's verdict on each claim.
 
-use crate::arguments::number;
 use crate::command::{build_slackwater, root};
 use crate::output::say;
 use crate::provenance::{date, head, machine};
-use core::ops::RangeInclusive;
+use clap::value_parser;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,43 +21,24 @@ const MAIN_SEEDS: u64 = 3;
 /// Read when the command is built, so that its pages name the commit.
 const COMMIT: &str = "SLACKWATER_COMMIT";
 
-/// The range of seeds and threads.
-const FROM_ONE: RangeInclusive<u64> = 1..=u64::MAX;
-
 /// The figures to play.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Options {
-    /// Figures by name; none: all.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Names of figures; none: all
+    #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
-    /// Passed to the command, if given.
+    /// Seeds of each figure, from 1 up; by default 3 of fig6, and 1 of each other
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     seeds: Option<u64>,
+    /// The first seed, from 1 up
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     first_seed: Option<u64>,
+    /// Threads of the simulator, from 1 up
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     threads: Option<u64>,
 }
 
 impl Options {
-    fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let mut options = Self::default();
-        let mut rest = arguments.iter().copied();
-        while let Some(argument) = rest.next() {
-            match argument {
-                "--seeds" => options.seeds = Some(number(argument, rest.next(), FROM_ONE)?),
-                "--first-seed" => {
-                    options.first_seed = Some(number(argument, rest.next(), FROM_ONE)?);
-                }
-                "--threads" => options.threads = Some(number(argument, rest.next(), FROM_ONE)?),
-                _ if argument.starts_with('-') => {
-                    return Err(format!(
-                        "{argument:?} is not an option of results; expected names of figures, --seeds N, --first-seed N or \
-                         --threads N"
-                    ));
-                }
-                figure => options.figures.push(figure.to_owned()),
-            }
-        }
-        Ok(options)
-    }
-
     /// The command's arguments for a figure.
     fn arguments(&self, figure: &str) -> Vec<String> {
         let seeds = self
@@ -80,8 +60,7 @@ impl Options {
 }
 
 /// Plays the figures and writes them. The first failure ends it; earlier figures stay written.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     refuse_changes(&changes()?)?;
     let commit = head();
     say(&format!("building slackwater at {commit} for release"));
@@ -189,10 +168,11 @@ fn note(command: &str, commit: &str, said: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::parse;
 
     #[test]
     fn figures_have_their_own_seeds_by_default() {
-        let all = Options::parse(&[]).unwrap();
+        let all: Options = parse(&[]).unwrap();
         assert_eq!(
             all.arguments("fig6").join(" "),
             "sim fig6 --seeds 3 --out results/sim"
@@ -210,20 +190,12 @@ mod tests {
             "--threads",
             "2",
         ];
-        let told = Options::parse(&told).unwrap();
+        let told: Options = parse(&told).unwrap();
         assert_eq!(told.figures, ["fig6"]);
         assert_eq!(
             told.arguments("fig6").join(" "),
             "sim fig6 --seeds 2 --first-seed 4 --threads 2 --out results/sim"
         );
-        for (arguments, expected) in [
-            (&["--seeds", "0"][..], "found 0, expected a number from 1"),
-            (&["--threads"], "found nothing"),
-            (&["--sead"], "\"--sead\" is not an option"),
-        ] {
-            let message = Options::parse(arguments).unwrap_err();
-            assert!(message.contains(expected), "{message}");
-        }
     }
 
     #[test]

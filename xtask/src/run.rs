@@ -71,7 +71,7 @@ pub(crate) fn test() -> Result<(), String> {
         ));
     }
     kubernetes::check_charts()?;
-    go::run(&["--short"])?;
+    go::run(go::SHORT)?;
     mutants::sample()
 }
 

@@ -179,7 +179,7 @@ impl<'a> Lane<'a> {
             Kind::Haproxy => ("haproxy.cfg", contenders::haproxy(&setup)),
             Kind::Nginx => ("nginx.conf", contenders::nginx(&setup)),
             Kind::Slackwater(mode) => {
-                let text = contenders::slackwater(&setup, mode, &self.options.key);
+                let text = contenders::slackwater(&setup, mode, &self.options.key.join("\n"));
                 ("serve.toml", text)
             }
         };

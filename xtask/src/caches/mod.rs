@@ -24,7 +24,7 @@ use cases::Case;
 use contenders::Contender;
 use lane::{Lane, Phase, Programs};
 use measure::Found;
-use options::Options;
+pub(crate) use options::Options;
 use page::Report;
 use std::path::Path;
 use std::sync::Barrier;
@@ -35,8 +35,7 @@ use std::thread;
 /// # Errors
 ///
 /// Returns the step that failed, or, in the short form, what failed.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     say(&format!("at {}", commit()));
     let profile = options.profile();
     let slackwater = match &options.slackwater {
@@ -60,7 +59,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         keyed: &keyed,
     };
 
-    let mut report = Report::new(arguments, &options, tools::versions(), missing);
+    let mut report = Report::new(options, tools::versions(), missing);
     for round in 1..=options.rounds {
         for case in &options.cases {
             // In another order each round, so that no contender always has the same neighbour.
@@ -69,7 +68,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             turns.rotate_left(by);
             let folder = folder.path.join(format!("{}-{round}", case.name));
             for side in turns.chunks(options.lanes) {
-                let found = side_by_side(&programs, &options, case, side, round, &folder)?;
+                let found = side_by_side(&programs, options, case, side, round, &folder)?;
                 for (contender, found) in side.iter().zip(found) {
                     let what = format!("{}, round {round}, {}", case.name, contender.name);
                     match found {

@@ -5,7 +5,7 @@ use super::contenders::Contender;
 use super::measure::{Column, Found};
 use super::options::Options;
 use crate::output::say;
-use crate::provenance::{commit, date, machine};
+use crate::provenance::{self, commit, date, machine};
 use crate::report::Page;
 use crate::spread::Spread;
 use crate::table::markdown;
@@ -30,7 +30,6 @@ const HITS_GOAL: f64 = 3.0;
 /// All results so far.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
-    arguments: &'a [&'a str],
     options: &'a Options,
     tools: String,
     /// Contenders that are not installed.
@@ -49,14 +48,8 @@ struct Turn {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(
-        arguments: &'a [&'a str],
-        options: &'a Options,
-        tools: String,
-        skipped: Vec<String>,
-    ) -> Self {
+    pub(super) fn new(options: &'a Options, tools: String, skipped: Vec<String>) -> Self {
         Self {
-            arguments,
             options,
             tools,
             skipped,
@@ -91,8 +84,6 @@ impl<'a> Report<'a> {
         let page = Page {
             title: TITLE,
             about: ABOUT,
-            chore: "caches",
-            arguments: self.arguments,
             tools: self.tools.clone(),
         };
         let text = page.head(&self.sum()) + &self.facts() + &self.sections();
@@ -103,7 +94,7 @@ impl<'a> Report<'a> {
             })
         });
         let numbers = json!({
-            "arguments": self.arguments,
+            "arguments": provenance::arguments().skip(1).collect::<Vec<_>>(),
             "commit": commit(),
             "date": date(),
             "machine": machine(),
@@ -173,7 +164,7 @@ impl<'a> Report<'a> {
             let _ = writeln!(
                 text,
                 "- Slackwater's `[key]`: `{}`",
-                options.key.trim().replace('\n', "`, `")
+                options.key.join("`, `")
             );
         }
         for skipped in &self.skipped {
@@ -294,9 +285,10 @@ fn cell(column: Column, spread: Spread) -> String {
 mod tests {
     use super::super::measure::tests::found;
     use super::*;
+    use crate::arguments::parse;
 
     fn played(options: &Options) -> Report<'_> {
-        let mut report = Report::new(&[], options, String::new(), Vec::new());
+        let mut report = Report::new(options, String::new(), Vec::new());
         for (name, hits, p99_ms) in [
             ("nginx", 90, 400.0),
             ("haproxy", 80, 200.0),
@@ -314,7 +306,7 @@ mod tests {
 
     #[test]
     fn ours_is_compared_with_the_peer_of_the_lowest_p99() {
-        let options = Options::parse(&["--case", "plain"]).unwrap();
+        let options: Options = parse(&["--case", "plain"]).unwrap();
         let text = played(&options).sections();
         assert!(text.contains("| 140 (130–150) |"), "{text}");
         assert!(!text.contains("its share"), "{text}");
@@ -332,7 +324,7 @@ mod tests {
 
     #[test]
     fn failed_turns_fail_the_run_and_requests_only_if_none_may_fail() {
-        let options = Options::parse(&["--case", "plain"]).unwrap();
+        let options: Options = parse(&["--case", "plain"]).unwrap();
         let mut report = played(&options);
         assert_eq!(report.finish(false), Ok(()));
         assert_eq!(report.finish(true), Err("60 requests failed".to_owned()));

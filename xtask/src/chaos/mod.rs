@@ -22,25 +22,22 @@ use crate::loopback::processes::Processes;
 use crate::output::say;
 use crate::report::{Page, Report};
 use fleet::Fleet;
-use options::Options;
+pub(crate) use options::Options;
 use schedule::Schedule;
 
 /// Runs everything. Returns an error if a step failed, or if checks failed, with their number.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
-    say(&format!(
-        "building slackwater with the profile {}",
-        options.profile
-    ));
-    let slackwater = build_slackwater(options.profile, &[])?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let profile = options.profile();
+    say(&format!("building slackwater with the profile {profile}"));
+    let slackwater = build_slackwater(profile, &[])?;
     let folder = Folder::new("chaos", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;
 
     let mut report = Report::default();
     let mut fleet = Fleet::start(&processes, &slackwater, &folder.path)?;
-    let schedule = Schedule::new(&options);
-    let played = schedule::play(&mut fleet, &schedule, &options);
+    let schedule = Schedule::new(options);
+    let played = schedule::play(&mut fleet, &schedule, options);
     match played {
         Ok(played) => judge::judge(&mut fleet, &played, &mut report),
         Err(trouble) => report.add("run", "every step could be taken", Err(trouble)),
@@ -50,8 +47,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         title: "Chaos",
         about: "A request may be lost only where it was in flight on a replica that was killed or stopped, and could not be\n\
                 sent again: all others have to be answered.",
-        chore: "chaos",
-        arguments,
         tools: String::new(),
     };
     report.finish(&page, options.report.as_deref())

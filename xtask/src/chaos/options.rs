@@ -1,62 +1,37 @@
 //! The arguments of `cargo xtask chaos`.
 
-use crate::arguments::{number, path};
+use super::fleet::CAPACITY;
+use clap::value_parser;
 use core::time::Duration;
 use std::path::PathBuf;
 
 /// The options.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Options {
-    /// Keep the temporary folder with configuration and logs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// With the build of the tests, so that nothing has to be built again, and under 40 s
+    #[arg(long)]
+    short: bool,
+    /// Keeps the temporary folder with configuration and logs
+    #[arg(long)]
     pub(super) keep: bool,
-    /// Length of the load: 20 to 86,400 s, default 600.
-    pub(super) seconds: u64,
-    /// Requests started per second: 10 to 10,000, default half of the replicas' capacity; 100 in
-    /// the short form.
+    /// Length of the load in seconds: 20 to 86,400; 24 in the short form
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(20..=86_400))]
+    #[arg(default_value_t = 600, default_value_if("short", "true", "24"))]
+    seconds: u64,
+    /// Requests started per second: 10 to 10,000, by default half of the replicas' capacity; 100 in
+    /// the short form, which a debug build can serve on a busy machine
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(10..=10_000))]
+    #[arg(default_value_t = CAPACITY / 2, default_value_if("short", "true", "100"))]
     pub(super) rate: u64,
-    /// The build profile; in the short form that of the tests, so that nothing has to be built
-    /// again.
-    pub(super) profile: &'static str,
-    /// A file for the table, as Markdown.
+    /// A file for the table, as Markdown
+    #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
 }
 
-/// Length of the short form: with its start and its end it stays under 40 s.
-const SHORT_SECONDS: u64 = 24;
-
-/// Rate of the short form: what a debug build can serve on a busy machine.
-const SHORT_RATE: u64 = 100;
-
 impl Options {
-    pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let mut options = Self {
-            keep: false,
-            seconds: 600,
-            rate: super::fleet::CAPACITY / 2,
-            profile: "quick",
-            report: None,
-        };
-        let mut rest = arguments.iter().copied();
-        while let Some(argument) = rest.next() {
-            match argument {
-                "--keep" => options.keep = true,
-                "--short" => {
-                    options.seconds = SHORT_SECONDS;
-                    options.profile = "dev";
-                    options.rate = SHORT_RATE;
-                }
-                "--seconds" => options.seconds = number(argument, rest.next(), 20..=86_400)?,
-                "--rate" => options.rate = number(argument, rest.next(), 10..=10_000)?,
-                "--report" => options.report = Some(path(argument, rest.next())?),
-                _ => {
-                    return Err(format!(
-                        "{argument:?} is not an option of chaos; expected --short, --keep, --seconds N, --rate N or \
-                         --report FILE"
-                    ));
-                }
-            }
-        }
-        Ok(options)
+    /// The build profile.
+    pub(super) const fn profile(&self) -> &'static str {
+        if self.short { "dev" } else { "quick" }
     }
 
     /// Length of the load.
@@ -68,25 +43,18 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::parse;
 
     #[test]
-    fn options_have_defaults_and_ranges() {
-        let options = Options::parse(&["--short", "--rate", "50"]).unwrap();
-        assert_eq!((options.seconds, options.rate), (SHORT_SECONDS, 50));
-        assert_eq!(
-            Options::parse(&[]).unwrap().length(),
-            Duration::from_mins(10)
+    fn the_short_form_has_other_defaults() {
+        let options: Options = parse(&["--rate", "50", "--short"]).unwrap();
+        assert_eq!((options.seconds, options.rate), (24, 50));
+        let options: Options = parse(&[]).unwrap();
+        assert_eq!((options.seconds, options.rate), (600, CAPACITY / 2));
+        let message = parse::<Options>(&["--seconds", "19"]).unwrap_err();
+        assert!(
+            message.contains("'--seconds <N>': 19 is not in 20"),
+            "{message}"
         );
-        for (arguments, expected) in [
-            (
-                &["--seconds", "19"][..],
-                "found 19, expected a number from 20",
-            ),
-            (&["--report"], "expected a path"),
-            (&["--shorter"], "\"--shorter\" is not an option"),
-        ] {
-            let message = Options::parse(arguments).unwrap_err();
-            assert!(message.contains(expected), "{message}");
-        }
     }
 }

@@ -254,11 +254,12 @@ fn now() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::parse;
 
     #[test]
     fn one_pair_has_faults_at_a_time_and_all_end_before_the_load() {
         for arguments in [&["--short"][..], &[], &["--seconds", "3600"]] {
-            let options = Options::parse(arguments).unwrap();
+            let options: Options = parse(arguments).unwrap();
             let schedule = Schedule::new(&options);
             let mut suffering = None;
             let mut seen = Vec::new();

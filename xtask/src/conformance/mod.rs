@@ -10,7 +10,6 @@ mod curl;
 mod grpc;
 mod grpcurl;
 mod h2spec;
-mod options;
 mod proxied;
 mod replica;
 mod site;
@@ -22,13 +21,26 @@ use crate::folder::Folder;
 use crate::loopback::processes::Processes;
 use crate::output::say;
 use crate::report::{Page, Report};
-use options::Options;
 use site::Site;
+use std::path::PathBuf;
 use tools::Tools;
 
+/// The options.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Keeps the temporary folder with configuration and logs
+    #[arg(long)]
+    keep: bool,
+    /// The command to test; built by default
+    #[arg(long, value_name = "FILE")]
+    slackwater: Option<PathBuf>,
+    /// A file for the table, as Markdown
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
 /// Runs everything. Returns an error if a step failed, or if checks failed, with their number.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let tools = Tools::find()?;
     let slackwater = if let Some(file) = &options.slackwater {
         file.clone()
@@ -51,8 +63,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let page = Page {
         title: "Conformance",
         about: "What each line means is in `docs/research/conformance.md`.",
-        chore: "conformance",
-        arguments,
         tools: tools.versions(),
     };
     report.finish(&page, options.report.as_deref())

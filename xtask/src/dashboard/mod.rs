@@ -25,7 +25,7 @@ use crate::output::say;
 use crate::report::{Page, Report};
 use browser::Browser;
 use core::time::Duration;
-use options::Options;
+pub(crate) use options::Options;
 use std::fs;
 use std::path::PathBuf;
 use tab::{Tab, View};
@@ -81,8 +81,7 @@ struct Stage<'s> {
 }
 
 /// Runs every check. Returns an error if a check or a step failed.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let folder = Folder::new("dashboard", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;
@@ -90,8 +89,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let page = |tools| Page {
         title: "The dashboard in a browser",
         about: "`demo` and `serve` as processes, their pages in Chromium; see docs/research/dashboard-tests.md.",
-        chore: "dashboard",
-        arguments,
         tools,
     };
     let chromium = browser::find(&processes)?;

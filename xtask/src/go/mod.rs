@@ -6,15 +6,15 @@
 
 mod modules;
 
-use crate::arguments::number;
 use crate::command::{build_slackwater, first_line, root};
 use crate::output::say;
+use crate::vectors;
+use clap::value_parser;
 use modules::{CORE, MODULES, Module};
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-const USAGE: &str = "cargo xtask go [--short] [--fuzz RUNS] [--million]";
 /// Oldest version of Go that the modules build with, as in their `go.mod`.
 const OLDEST: (u32, u32) = (1, 25);
 /// The linter, at a version that knows this version of Go.
@@ -25,51 +25,30 @@ const FUZZ_RUNS: u64 = 1_000;
 
 /// Packages that replay vectors.
 const REPLAYED: [&str; 4] = ["./health", "./keys", "./load", "./policy"];
-/// A new set of vectors with more than a million events, and scenarios that are not committed.
-const MILLION: [&str; 6] = [
-    "--scenarios",
-    "240",
-    "--events",
-    "6000",
-    "--first-seed",
-    "100000",
-];
-
 /// What to run beyond the fixed steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Options {
-    /// Whether long suites are left out, and the race detector with all but the newest
-    /// dependencies.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Leaves out long suites, and the race detector with all but the newest dependencies
+    #[arg(long)]
     short: bool,
-    /// Inputs for each fuzz target; 0: none runs.
+    /// Inputs for each fuzz target, up to 1,000,000,000; 0: none runs
+    #[arg(long, value_name = "RUNS", value_parser = value_parser!(u64).range(..=1_000_000_000))]
+    #[arg(default_value_t = FUZZ_RUNS)]
     fuzz: u64,
-    /// Whether vectors are made anew for this run and replayed, too.
+    /// Makes new vectors of more than a million events, and replays them
+    #[arg(long)]
     million: bool,
 }
 
-impl Options {
-    fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let mut options = Self {
-            short: false,
-            fuzz: FUZZ_RUNS,
-            million: false,
-        };
-        let mut rest = arguments.iter().copied();
-        while let Some(argument) = rest.next() {
-            match argument {
-                "--short" => options.short = true,
-                "--fuzz" => options.fuzz = number(argument, rest.next(), 0..=1_000_000_000)?,
-                "--million" => options.million = true,
-                _ => return Err(format!("{argument:?} is not an option: {USAGE}")),
-            }
-        }
-        Ok(options)
-    }
-}
+/// What `cargo xtask test` runs.
+pub(crate) const SHORT: Options = Options {
+    short: true,
+    fuzz: FUZZ_RUNS,
+    million: false,
+};
 
 /// Runs all steps; the first failure ends it.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: Options) -> Result<(), String> {
     let version = first_line("go", &["version"]);
     let Some(found) = version_of(&version) else {
         say("skipped: the Go modules, for Go is not installed (https://go.dev/dl)");
@@ -134,9 +113,15 @@ impl Tools {
 /// Makes new vectors, and replays them.
 fn replay_a_million() -> Result<(), String> {
     let folder = root().join("target/vectors");
+    // More than a million events, in scenarios that are not committed.
+    vectors::run(&vectors::Options {
+        scenarios: Some(240),
+        events: Some(6_000),
+        first_seed: Some(100_000),
+        out: Some(folder.clone()),
+        check: false,
+    })?;
     let folder = folder.to_string_lossy();
-    let made = [&MILLION[..], &["--out", &folder]].concat();
-    crate::vectors::run(&made)?;
     let test = [&["test", "-count=1", "-run=Vectors"][..], &REPLAYED].concat();
     step(CORE, &test, &[("SLACKWATER_VECTORS", &folder)])
 }
@@ -314,28 +299,6 @@ mod tests {
         assert_eq!(read("go version go1.9 linux/amd64"), Some((1, 9)));
         assert_eq!(read("bash: go: command not found"), None);
         assert_eq!(read(""), None);
-    }
-
-    #[test]
-    fn options_are_read_and_wrong_ones_are_named() {
-        let usual = Options {
-            short: false,
-            fuzz: FUZZ_RUNS,
-            million: false,
-        };
-        assert_eq!(Options::parse(&[]), Ok(usual));
-        let all = Options {
-            short: true,
-            fuzz: 0,
-            million: true,
-        };
-        assert_eq!(
-            Options::parse(&["--short", "--fuzz", "0", "--million"]),
-            Ok(all)
-        );
-        for (wrong, named) in [(&["--fuzz", "x"][..], "--fuzz"), (&["--all"], "--all")] {
-            assert!(Options::parse(wrong).unwrap_err().contains(named));
-        }
     }
 
     /// Paths below `go/`, from the root, of files whose name ends so.

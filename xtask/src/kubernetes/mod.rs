@@ -28,12 +28,12 @@ use crate::report::{Outcome, Page, Report};
 use cases::{Case, Run};
 use chart::Charts;
 use core::time::Duration;
-use options::{Extent, Options};
 use record::Recording;
 use site::Site;
 use tools::Tools;
 
 pub(crate) use chart::check as check_charts;
+pub(crate) use options::Options;
 
 /// How long the API server is down in the short form.
 const SHORT_OUTAGE: Duration = Duration::from_secs(5);
@@ -43,15 +43,14 @@ const SHORT_OUTAGE: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// Fails if a program could not be built or started, or if a case failed.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
-    let tools = Tools::find(options.programs.as_deref(), options.extent != Extent::Cases)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let tools = Tools::find(options.programs.as_deref(), options.charts || options.write)?;
     let helm = tools.path("helm");
-    if options.extent == Extent::Manifests {
+    if options.write {
         return chart::write(helm);
     }
     chart::check_with(helm.clone())?;
-    if options.extent == Extent::Charts {
+    if options.charts {
         return Ok(());
     }
     let (slackwater, agent) = match &options.slackwater {
@@ -115,8 +114,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         about: "The [chart](../docs/how-to/helm.md) and an example with agents, installed on a real etcd, API server and controllers; \
                 pods are processes in network namespaces. The debug build serves 50 requests per second; \
                 `xtask/src/kubernetes` says how.",
-        chore: "kubernetes",
-        arguments,
         tools: tools::versions(),
     };
     report.finish(&page, options.report.as_deref())

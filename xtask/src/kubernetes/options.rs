@@ -1,98 +1,71 @@
 //! The arguments of `cargo xtask kubernetes`.
 
 use super::cases::{self, Case};
-use crate::arguments::path;
+use clap::builder::PossibleValuesParser;
 use std::path::PathBuf;
 
 /// The options.
-#[derive(Debug, Default)]
-pub(super) struct Options {
-    /// Only these cases; empty: all.
-    cases: Vec<&'static str>,
-    /// Leaves the API server down for a shorter time, and leaves out the old etcd.
+#[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub(crate) struct Options {
+    /// Only checks the charts, which needs no control plane (seconds)
+    #[arg(long, conflicts_with = "write")]
+    pub(super) charts: bool,
+    /// Only writes deploy/kubernetes from the charts (seconds)
+    #[arg(long)]
+    pub(super) write: bool,
+    /// Leaves the API server down for a shorter time, and leaves out the old etcd
+    #[arg(long)]
     pub(super) short: bool,
-    pub(super) extent: Extent,
-    /// Keep the temporary folder with manifests and logs.
+    /// Only this case, also several times; all by default
+    #[arg(long = "case", value_name = "NAME")]
+    #[arg(value_parser = PossibleValuesParser::new(cases::ALL.iter().map(|case| case.name)))]
+    cases: Vec<String>,
+    /// Keeps the temporary folder with manifests and logs
+    #[arg(long)]
     pub(super) keep: bool,
+    /// The command to test; built by default
+    #[arg(long, value_name = "FILE")]
     pub(super) slackwater: Option<PathBuf>,
-    /// A folder with the programs of the control plane.
+    /// A folder with the programs of the control plane
+    #[arg(long, value_name = "FOLDER")]
     pub(super) programs: Option<PathBuf>,
-    /// The program of an etcd before 3.5.
+    /// The program of an etcd before 3.5
+    #[arg(long, value_name = "FILE")]
     pub(super) old_etcd: Option<PathBuf>,
-    /// A file for the events of the slices that are watched, as JSON lines.
+    /// A file for the events of the slices that are watched, as JSON lines
+    #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
-    /// A file for the page, as Markdown.
+    /// A file for the page, as Markdown
+    #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
 }
 
-/// How much is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Extent {
-    /// The checks of the charts, and all cases.
-    #[default]
-    Cases,
-    /// Only the checks of the charts, which need no control plane.
-    Charts,
-    /// Only the plain manifests, which are written from the charts.
-    Manifests,
-}
-
 impl Options {
-    pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let mut options = Self::default();
-        let mut rest = arguments.iter().copied();
-        while let Some(argument) = rest.next() {
-            match argument {
-                "--short" => options.short = true,
-                "--charts" => options.extent = Extent::Charts,
-                "--write" => options.extent = Extent::Manifests,
-                "--keep" => options.keep = true,
-                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
-                "--programs" => options.programs = Some(path(argument, rest.next())?),
-                "--old-etcd" => options.old_etcd = Some(path(argument, rest.next())?),
-                "--record" => options.record = Some(path(argument, rest.next())?),
-                "--report" => options.report = Some(path(argument, rest.next())?),
-                "--case" => {
-                    let wanted = rest.next().unwrap_or_default();
-                    let known = cases::ALL.iter().find(|case| case.name == wanted);
-                    let known = known.ok_or_else(|| {
-                        let names: Vec<_> = cases::ALL.iter().map(|case| case.name).collect();
-                        format!("--case: found {wanted:?}, expected {}", names.join(", "))
-                    })?;
-                    options.cases.push(known.name);
-                }
-                _ => {
-                    return Err(format!(
-                        "{argument:?} is not an option of kubernetes; expected --charts, --write, --short, --keep, --case NAME, \
-                         --slackwater FILE, --programs FOLDER, --old-etcd FILE, --record FILE or --report FILE"
-                    ));
-                }
-            }
-        }
-        Ok(options)
-    }
-
     /// The selected cases in order.
     pub(super) fn cases(&self) -> impl Iterator<Item = &'static Case> {
-        let selected = |case: &&Case| self.cases.is_empty() || self.cases.contains(&case.name);
-        cases::ALL.iter().filter(selected)
+        let is_selected =
+            |case: &&Case| self.cases.is_empty() || self.cases.iter().any(|name| name == case.name);
+        cases::ALL.iter().filter(is_selected)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::parse;
 
     #[test]
-    fn options_are_read_and_unknown_ones_refused() {
-        let options = Options::parse(&["--short", "--case", "scale"]).expect("options");
-        assert!(options.short);
-        let names: Vec<_> = options.cases().map(|case| case.name).collect();
-        assert_eq!(names, ["scale"]);
-        assert_eq!(Options::default().cases().count(), cases::ALL.len());
-        let refused = Options::parse(&["--case", "scales"]).unwrap_err();
-        assert!(refused.contains("scale, "), "{refused}");
-        assert!(Options::parse(&["--record"]).is_err());
-        assert!(Options::parse(&["--long"]).is_err());
+    fn only_selected_cases_are_played_in_order() {
+        let names = |arguments: &[&str]| {
+            let options: Options = parse(arguments).unwrap();
+            options.cases().map(|case| case.name).collect::<Vec<_>>()
+        };
+        let [first, second] = [cases::ALL[0].name, cases::ALL[1].name];
+        assert_eq!(names(&["--case", second, "--case", first]), [first, second]);
+        assert_eq!(names(&[]).len(), cases::ALL.len());
     }
 }

@@ -1,7 +1,5 @@
 //! The behaviour of a replica's process, and its form as arguments.
 
-use crate::arguments::number;
-
 /// The behaviour. Times are in milliseconds, shares in percent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Behaviour {
@@ -85,13 +83,16 @@ impl Behaviour {
     }
 
     /// Parses arguments; missing ones have their default.
-    pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
+    pub(super) fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut behaviour = Self::default();
         for pair in arguments.chunks(2) {
             let field = FIELDS.iter().find(|(name, _)| *name == pair[0]);
             let (_, field) =
                 field.ok_or_else(|| format!("{:?} is not an option of a replica", pair[0]))?;
-            *field(&mut behaviour) = number(pair[0], pair.get(1).copied(), 0..=FIELD_MAX)?;
+            let value = pair.get(1).and_then(|value| value.parse().ok());
+            let value = value.filter(|value| *value <= FIELD_MAX);
+            *field(&mut behaviour) =
+                value.ok_or_else(|| format!("{}: expected a number up to {FIELD_MAX}", pair[0]))?;
         }
         Ok(behaviour)
     }
@@ -144,15 +145,14 @@ mod tests {
         for (number, (_, field)) in (100..).zip(FIELDS) {
             *field(&mut behaviour) = number;
         }
-        let arguments = behaviour.arguments();
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        assert_eq!(Behaviour::parse(&arguments), Ok(behaviour));
+        assert_eq!(Behaviour::parse(&behaviour.arguments()), Ok(behaviour));
         assert_eq!(Behaviour::parse(&[]), Ok(Behaviour::default()));
         for (arguments, expected) in [
             (&["--rom", "1"][..], "\"--rom\" is not an option"),
-            (&["--room"], "--room: found nothing"),
+            (&["--room"], "--room: expected a number"),
         ] {
-            let message = Behaviour::parse(arguments).unwrap_err();
+            let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
+            let message = Behaviour::parse(&arguments).unwrap_err();
             assert!(message.contains(expected), "{message}");
         }
     }

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
-/// The chore's name; its arguments are the address and the behaviour.
+/// The chore's name.
 pub(crate) const CHORE: &str = "replica";
 
 /// Path of its counts; requests for it are not counted.
@@ -23,26 +23,30 @@ pub(crate) const COUNTS: &str = "/counts";
 
 const BODY: &str = "served\n";
 
+/// The arguments.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The listener's address
+    address: SocketAddr,
+    /// Its behaviour, as other chores write it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    behaviour: Vec<String>,
+}
+
 /// Serves until it is ended.
 ///
 /// # Errors
 ///
-/// Fails if it cannot listen, or if the arguments are wrong.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let Some((address, behaviour)) = arguments.split_first() else {
-        return Err("a replica needs an address".to_owned());
-    };
-    let address: SocketAddr = address
-        .parse()
-        .map_err(|_| format!("{address:?} is not an address with a port"))?;
-    let behaviour = Behaviour::parse(behaviour)?;
+/// Fails if it cannot listen, or if its behaviour is wrong.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let behaviour = Behaviour::parse(&options.behaviour)?;
     let describe = |error: io::Error| format!("a replica cannot serve: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(describe)?;
     runtime
-        .block_on(serve(address, behaviour))
+        .block_on(serve(options.address, behaviour))
         .map_err(describe)
 }
 

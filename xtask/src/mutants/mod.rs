@@ -16,17 +16,18 @@ mod search;
 mod switch;
 mod tree;
 
-use crate::arguments::number;
 use crate::command::root;
 use crate::output::{progress, say};
 use crate::provenance::commit;
 use crate::report::Page;
+use clap::value_parser;
 use judge::Judge;
 use list::Mutant;
 use outcomes::{Outcome, Outcomes};
 use record::Record;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 use switch::Kind;
@@ -72,49 +73,35 @@ const NOTICED_MIN_PERCENT: usize = 75;
 const INSTALL: &str = "cargo install cargo-mutants --locked";
 
 /// The changes to make.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Options {
-    /// Size of the sample; none: all mutants.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Options {
+    /// Makes a sample of this size, from 1 up; all changes by default
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     sample: Option<u64>,
+    /// Seed of the sample
+    #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Patterns of files; none: the whole core.
+    /// Only those of a file, by a pattern, also several times
+    #[arg(long = "file", value_name = "PATTERN")]
     files: Vec<String>,
-    /// Whether the vectors alone have to notice, in place of the core's tests.
+    /// Finds out which of them the vectors notice, without any other test; writes
+    /// results/vectors-mutants.md (half an hour)
+    #[arg(long)]
     vectors: bool,
-    /// Number of scenarios in which to search for some that break mutants missed by the vectors.
+    /// Looks among this many scenarios for some that break more of them: 1 to 1,000,000
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_000_000))]
+    #[arg(requires = "vectors")]
     search: Option<u64>,
-    /// Whether mutants are left out that were played before and need not be again.
-    goes_on: bool,
-    report: Option<String>,
+    /// Keeps what earlier runs have found out about the same code and tests, and what was caught
+    /// before vectors were added
+    #[arg(long)]
+    go_on: bool,
+    /// Another file for the page, from the root
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 impl Options {
-    fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let mut options = Self::default();
-        let mut rest = arguments.iter().copied();
-        while let Some(argument) = rest.next() {
-            let mut text = || {
-                let value = rest.next().map(str::to_owned);
-                value.ok_or_else(|| format!("{argument}: found nothing, expected a value"))
-            };
-            match argument {
-                "--sample" => options.sample = Some(number(argument, rest.next(), 1..=u64::MAX)?),
-                "--seed" => options.seed = number(argument, rest.next(), 0..=u64::MAX)?,
-                "--file" => options.files.push(text()?),
-                "--vectors" => options.vectors = true,
-                "--search" => options.search = Some(number(argument, rest.next(), 1..=1_000_000)?),
-                "--go-on" => options.goes_on = true,
-                "--report" => options.report = Some(text()?),
-                _ => {
-                    return Err(format!(
-                        "{argument:?} is not an option of mutants; expected --sample N, --seed N, --file PATTERN, --vectors, --search N, --go-on or --report FILE"
-                    ));
-                }
-            }
-        }
-        Ok(options)
-    }
-
     /// The mutants of the sample, by their number in the list.
     fn chosen<'l>(&self, list: &'l [Mutant]) -> BTreeMap<usize, &'l Mutant> {
         let shards = self.sample.map_or(1, |it| (list.len() as u64 / it).max(1));
@@ -125,17 +112,16 @@ impl Options {
 }
 
 /// Plays the mutants and writes the page.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let tool = version().ok_or_else(|| format!("cargo-mutants is not installed: {INSTALL}"))?;
     // Records the commit for the page before anything changes.
     commit();
-    let all = list(&options)?;
+    let all = list(options)?;
     let mutants = options.chosen(&all);
     let (outcomes, numbers) = if options.vectors {
-        play(VECTORS, &mutants, options.goes_on)?
+        play(VECTORS, &mutants, options.go_on)?
     } else {
-        play(CORE, &mutants, options.goes_on)?
+        play(CORE, &mutants, options.go_on)?
     };
     let sentence = page::sentence(&outcomes);
     let (title, usual, judges) = if options.vectors {
@@ -153,7 +139,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         )
     };
     let (missed, unexplained) = if options.vectors {
-        missed_by_vectors(&mutants, &numbers, &options)?
+        missed_by_vectors(&mutants, &numbers, options)?
     } else {
         let text = page::list(
             "## Missed",
@@ -176,8 +162,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let page = Page {
         title,
         about: &about,
-        chore: "mutants",
-        arguments,
         tools: tool,
     };
     let text = format!(
@@ -185,7 +169,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         page.head(&sentence),
         page::body(&outcomes, &missed)
     );
-    let path = root().join(options.report.as_deref().unwrap_or(usual));
+    let path = root().join(options.report.as_deref().unwrap_or(Path::new(usual)));
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     say(&format!("mutants: {sentence}; {}", path.display()));
     match unexplained {
@@ -206,7 +190,7 @@ fn missed_by_vectors(
 ) -> Result<(String, usize), String> {
     let missed: BTreeMap<usize, &Mutant> = missed.iter().map(|it| (*it, mutants[it])).collect();
     progress(&format!("{} missed: do tests notice?", missed.len()));
-    let (outcomes, by_both) = play(CORE, &missed, options.goes_on)?;
+    let (outcomes, by_both) = play(CORE, &missed, options.go_on)?;
     let mut by_vectors = missed.clone();
     by_vectors.retain(|it, _| !by_both.contains(it));
     if let Some(scenarios) = options.search {
@@ -406,23 +390,6 @@ fn tool(options: &Options) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_are_read() {
-        let given = ["--sample", "40", "--seed", "7", "--file", "a.rs", "--go-on"];
-        let options = Options::parse(&given);
-        let expected = Options {
-            sample: Some(40),
-            seed: 7,
-            files: vec!["a.rs".to_owned()],
-            goes_on: true,
-            ..Options::default()
-        };
-        assert_eq!(options, Ok(expected));
-        assert!(Options::parse(&["--sample", "0"]).is_err());
-        assert!(Options::parse(&["--file"]).is_err());
-        assert!(Options::parse(&["40"]).is_err());
-    }
 
     #[test]
     fn sample_is_every_nth_and_seeds_wrap_around() {

@@ -8,7 +8,6 @@
 //! then it gets few requests, so evidence takes longer.
 
 mod live;
-mod options;
 mod signs;
 mod site;
 
@@ -19,9 +18,9 @@ use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
 use crate::report::{Page, Report};
 use core::time::Duration;
-use options::Options;
 use signs::Sign;
 use site::{Lane, Site};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// After the limit, a sign within this time is still reported as late.
@@ -54,13 +53,29 @@ const AGENTS: &[Step] = &[
     ),
 ];
 
+/// The options.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Keeps the temporary folder with configuration and logs
+    #[arg(long)]
+    keep: bool,
+    /// The command to test; built by default
+    #[arg(long, value_name = "FILE")]
+    slackwater: Option<PathBuf>,
+    /// A folder for pictures of the dashboard; without it no browser is needed
+    #[arg(long, value_name = "FOLDER")]
+    shots: Option<PathBuf>,
+    /// A file for the page, as Markdown
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
 /// Plays an outage and checks all reports.
 ///
 /// # Errors
 ///
 /// Fails if a process did not start, or if a report was late.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let slackwater = match &options.slackwater {
         Some(file) => file.clone(),
         None => build("slackwater", "dev", &[])?,
@@ -94,8 +109,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let page = Page {
         title: "An outage, and how it is reported",
         about: "Three replicas behind `serve` with its defaults, then three behind agents, 100 requests per second; see `cargo xtask outage`.",
-        chore: "outage",
-        arguments,
         tools: first_line("uname", &["-sr"]),
     };
     report.finish(&page, options.report.as_deref())

@@ -15,13 +15,12 @@ use crate::folder::Folder;
 use crate::loopback::processes::Processes;
 use crate::output::say;
 use crate::report::{Page, Report};
-use options::Options;
+pub(crate) use options::Options;
 use site::Site;
 use tools::Tools;
 
 /// Runs everything. Returns an error if a step failed, or if checks failed, with their number.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let tools = Tools::find()?;
     say("building slackwater with the profile quick");
     let slackwater = build_slackwater("quick", &[])?;
@@ -31,7 +30,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 
     let mut report = Report::default();
     let outcome = Site::start(&processes, &tools, &slackwater, &folder.path)
-        .and_then(|mut site| steps::run(&mut site, &options, &mut report));
+        .and_then(|mut site| steps::run(&mut site, options, &mut report));
     if let Err(trouble) = outcome {
         report.add("peers", "all steps could be taken", Err(trouble));
     }
@@ -39,8 +38,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         title: "Between real peers",
         about: "Three nginx servers, a `slackwater agent` before each, one `slackwater serve` before them; configuration in\n\
                 `deploy/examples/`. What each number means is said in `xtask/src/peers/steps/`.",
-        chore: "peers",
-        arguments,
         tools: tools.versions(),
     };
     report.finish(&page, options.report.as_deref())

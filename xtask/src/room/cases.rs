@@ -12,7 +12,7 @@ pub(super) struct Machine {
 }
 
 /// A fleet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Case {
     /// The name on the command line.
     pub(super) name: &'static str,

@@ -25,7 +25,7 @@ use crate::output::say;
 use crate::provenance::commit;
 use cgroup::{Cgroups, SHARES};
 use measure::Column;
-use options::Options;
+pub(crate) use options::Options;
 use page::Report;
 use site::{Rig, places};
 
@@ -41,8 +41,7 @@ const APPARATUS_SHARES: u64 = 32 * SHARES;
 /// # Errors
 ///
 /// Returns the step that failed, or, in the short form, the check that failed.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     say(&format!("at {}", commit()));
     // Checked before minutes are spent on building; building itself runs outside of the group.
     drop(Cgroups::new(OUR_SHARES, APPARATUS_SHARES)?);
@@ -61,14 +60,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         slackwater: &slackwater,
     };
 
-    let mut report = Report::new(arguments, &options)?;
+    let mut report = Report::new(options)?;
     let mut fleets = Vec::new();
     for case in &options.cases {
         let places = places(&cgroups, case, options.period_ms)?;
         let rig = Rig {
             programs,
             burner: &burner,
-            options: &options,
+            options,
             case,
             places: &places,
         };
@@ -83,7 +82,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             let rig = Rig {
                 programs,
                 burner: &burner,
-                options: &options,
+                options,
                 case,
                 places,
             };

@@ -29,7 +29,6 @@ the ends where there are fewer than five.";
 /// All results so far.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
-    arguments: &'a [&'a str],
     options: &'a Options,
     began: Instant,
     fleets: Vec<Fleet>,
@@ -58,7 +57,7 @@ struct Turn {
 
 impl<'a> Report<'a> {
     /// Opens the file for lines, so that a bad path is noticed before an hour of measurements.
-    pub(super) fn new(arguments: &'a [&'a str], options: &'a Options) -> Result<Self, String> {
+    pub(super) fn new(options: &'a Options) -> Result<Self, String> {
         let lines = options.out.as_ref().map(|folder| {
             let file = folder.join("runs.jsonl");
             let made = fs::create_dir_all(folder).and_then(|()| File::create(&file));
@@ -66,7 +65,6 @@ impl<'a> Report<'a> {
             Ok::<_, String>((file, made))
         });
         Ok(Self {
-            arguments,
             options,
             began: Instant::now(),
             fleets: Vec::new(),
@@ -160,8 +158,6 @@ impl<'a> Report<'a> {
         let page = Page {
             title: TITLE,
             about: ABOUT,
-            chore: "room",
-            arguments: self.arguments,
             tools: String::new(),
         };
         let mut text = page.head(&self.sum());
@@ -333,9 +329,10 @@ fn cell(column: Column, spread: Spread) -> String {
 mod tests {
     use super::super::measure::tests::found;
     use super::*;
+    use crate::arguments::parse;
 
     fn played(options: &Options) -> Report<'_> {
-        let mut report = Report::new(&[], options).unwrap();
+        let mut report = Report::new(options).unwrap();
         let case = &options.cases[0];
         let capacity = Capacity {
             alone: 0.2,
@@ -359,7 +356,7 @@ mod tests {
     #[test]
     fn a_section_has_median_spread_and_the_best_policy() {
         let arguments = ["--case", "even", "--policies", "prequal,random,round_robin"];
-        let options = Options::parse(&arguments).unwrap();
+        let options: Options = parse(&arguments).unwrap();
         let report = played(&options);
         let text = report.sections();
         assert!(
@@ -393,7 +390,7 @@ mod tests {
 
     #[test]
     fn failed_turns_fail_the_run_and_requests_only_if_none_may_fail() {
-        let options = Options::parse(&["--case", "even"]).unwrap();
+        let options: Options = parse(&["--case", "even"]).unwrap();
         let mut report = played(&options);
         assert_eq!(report.finish(false), Ok(()));
         assert_eq!(report.finish(true), Err("30 requests failed".to_owned()));

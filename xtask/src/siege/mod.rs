@@ -32,7 +32,7 @@ use crate::command::build_slackwater;
 use crate::folder::Folder;
 use crate::loopback::processes::Processes;
 use crate::output::say;
-use options::Options;
+pub(crate) use options::Options;
 use scores::Scores;
 use site::Site;
 use std::time::Instant;
@@ -53,8 +53,7 @@ const PARTS: [(&str, Part); 9] = [
 ];
 
 /// Runs everything. Returns an error if a step failed, or if bars were missed, with their number.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let slackwater = if let Some(file) = &options.slackwater {
         file.clone()
     } else {
@@ -72,20 +71,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         (options.short, options.seed),
     );
     let mut scores = Scores::default();
-    for part in &options.parts {
+    for (name, play) in options.parts() {
         let begun = Instant::now();
-        let parts = PARTS.iter().filter(|(name, _)| name == part);
-        for (name, play) in parts {
-            if let Err(trouble) = play(&site, &mut scores) {
-                scores.broken(name, trouble);
-            }
+        if let Err(trouble) = play(&site, &mut scores) {
+            scores.broken(name, trouble);
         }
-        say(&format!("{part}: {} s", begun.elapsed().as_secs()));
+        say(&format!("{name}: {} s", begun.elapsed().as_secs()));
     }
     if let Some(minutes) = options.minutes
         && let Err(trouble) = endurance::run(&site, minutes, &mut scores)
     {
         scores.broken("endurance", trouble);
     }
-    scores.finish(&site::page(arguments), options.report.as_deref())
+    scores.finish(&site::page(), options.report.as_deref())
 }

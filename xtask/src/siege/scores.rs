@@ -195,8 +195,6 @@ mod tests {
         let page = Page {
             title: "A page",
             about: "About it.",
-            chore: "siege",
-            arguments: &[],
             tools: String::new(),
         };
         let mut scores = Scores::default();

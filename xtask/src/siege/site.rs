@@ -404,13 +404,11 @@ fn build_served(processes: &Processes, folder: &Path) -> Result<PathBuf, String>
 }
 
 /// The page's head.
-pub(super) fn page<'p>(arguments: &'p [&'p str]) -> Page<'p> {
+pub(super) fn page() -> Page<'static> {
     Page {
         title: "Under siege",
         about: "Attacks on `slackwater serve` between real servers, beside nginx and HAProxy in the same run. What each row\n\
                 means is in `docs/research/siege.md`.",
-        chore: "siege",
-        arguments,
         tools: versions(),
     }
 }

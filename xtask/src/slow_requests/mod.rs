@@ -8,7 +8,6 @@
 mod compare;
 mod site;
 
-use crate::arguments::path;
 use crate::command::build;
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
@@ -23,36 +22,20 @@ use std::fs;
 use std::path::PathBuf;
 
 /// The options.
-#[derive(Debug, Default)]
-struct Options {
-    /// Debug builds, and less load.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Debug builds, and less load
+    #[arg(long)]
     short: bool,
-    /// Keep the temporary folder with configurations and logs.
+    /// Keeps the temporary folder with configurations and logs
+    #[arg(long)]
     keep: bool,
+    /// The command to test; built by default
+    #[arg(long, value_name = "FILE")]
     slackwater: Option<PathBuf>,
-    /// A file for the page, as Markdown.
+    /// A file for the page, as Markdown
+    #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-}
-
-impl Options {
-    fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let mut options = Self::default();
-        let mut rest = arguments.iter().copied();
-        while let Some(argument) = rest.next() {
-            match argument {
-                "--short" => options.short = true,
-                "--keep" => options.keep = true,
-                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
-                "--report" => options.report = Some(path(argument, rest.next())?),
-                _ => {
-                    return Err(format!(
-                        "{argument:?} is not an option of story; expected --short, --keep, --slackwater FILE or --report FILE"
-                    ));
-                }
-            }
-        }
-        Ok(options)
-    }
 }
 
 /// Plays the scenario and compares.
@@ -60,8 +43,7 @@ impl Options {
 /// # Errors
 ///
 /// Fails if something did not start or did not arrive, or if the three disagree.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let profile = if options.short { "dev" } else { "quick" };
     let slackwater = match &options.slackwater {
         Some(file) => file.clone(),

@@ -24,7 +24,26 @@ use ratchet::Use;
 use std::fs;
 use tree::{Source, read};
 
-const USAGE: &str = "cargo xtask tidy [--map | --lines | --ratchet [--may-grow]]";
+/// The options. Without one, everything is checked.
+#[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub(crate) struct Options {
+    /// Writes the code map of ARCHITECTURE.md again
+    #[arg(long)]
+    map: bool,
+    /// Counts production lines of each package
+    #[arg(long, conflicts_with = "map")]
+    lines: bool,
+    /// Updates the lists in xtask/ratchets/ of existing violations that are still allowed
+    #[arg(long, conflicts_with_all = ["map", "lines"])]
+    ratchet: bool,
+    /// Accepts that a list allows more than before
+    #[arg(long, requires = "ratchet")]
+    may_grow: bool,
+}
 
 /// A list of what is still allowed, with its header and the current uses.
 struct Held {
@@ -34,17 +53,16 @@ struct Held {
 }
 
 /// Checks everything, or writes the lists of what is still allowed again.
-pub(crate) fn run(options: &[&str]) -> Result<(), String> {
-    match options {
-        [] => check(),
-        ["--map"] => code_map::write(&root()),
-        ["--lines"] => {
-            say(&lines::table(&tree::sources(&root())?));
-            Ok(())
-        }
-        ["--ratchet"] => write_lists(false),
-        ["--ratchet", "--may-grow"] => write_lists(true),
-        _ => Err(USAGE.to_owned()),
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    if options.map {
+        code_map::write(&root())
+    } else if options.lines {
+        say(&lines::table(&tree::sources(&root())?));
+        Ok(())
+    } else if options.ratchet {
+        write_lists(options.may_grow)
+    } else {
+        check()
     }
 }
 

@@ -8,7 +8,6 @@
 //! an emulator can run the programs. `[Decision 0028]`
 
 mod lanes;
-mod options;
 
 use crate::chaos::certificates::{Authority, Certificates};
 use crate::command::build;
@@ -20,10 +19,10 @@ use crate::loopback::ports::FreePorts;
 use crate::loopback::processes::Processes;
 use crate::loopback::serve;
 use crate::output::progress;
+use clap::value_parser;
 use core::net::SocketAddr;
 use core::time::Duration;
 use lanes::{Address, LANES, Lane, Stream};
-use options::Options;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -42,13 +41,30 @@ const END_MAX: Duration = Duration::from_mins(1);
 /// The name that the certificate is for.
 const HOST: &str = "localhost";
 
+/// The options.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Keeps the temporary folder with configuration and logs
+    #[arg(long)]
+    keep: bool,
+    /// Length of each stream in seconds: 1 to 3,600
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=3_600))]
+    #[arg(default_value_t = 8)]
+    seconds: u64,
+    /// The program to train; built by default
+    #[arg(long, value_name = "FILE")]
+    slackwater: Option<PathBuf>,
+    /// Another program for the agents
+    #[arg(long, value_name = "FILE")]
+    agent: Option<PathBuf>,
+}
+
 /// Plays all lanes.
 ///
 /// # Errors
 ///
 /// Fails if a process did not start or end, or if a request failed.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let slackwater = match &options.slackwater {
         Some(file) => file.clone(),
         None => build("slackwater", "quick", &[])?,

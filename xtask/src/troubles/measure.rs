@@ -189,6 +189,7 @@ fn seconds(round: &Round, left: &Left) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::parse;
     use crate::troubles::options::Options;
 
     /// A request that arrived this many milliseconds after the beginning.
@@ -206,8 +207,8 @@ mod tests {
     }
 
     fn round() -> Round {
-        let options = Options::parse(&["fail-fast"]).unwrap();
-        let mut rounds = options.cases[0](&options).rounds;
+        let options: Options = parse(&["fail-fast"]).unwrap();
+        let mut rounds = options.cases().unwrap()[0](&options).rounds;
         rounds.remove(0)
     }
 

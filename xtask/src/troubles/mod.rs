@@ -23,14 +23,14 @@ use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
 use crate::output::say;
-use options::Options;
+pub(crate) use options::Options;
 use page::Report;
 use results::Results;
 
 /// Runs every selected case. Returns an error if a step failed, or, in the short form, if a claim
 /// does not hold.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let cases = options.cases()?;
     let slackwater = if let Some(file) = &options.slackwater {
         file.clone()
     } else {
@@ -46,9 +46,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         slackwater: &slackwater,
     };
 
-    let mut report = Report::new(arguments);
-    for case in &options.cases {
-        let case = case(&options);
+    let mut report = Report::default();
+    for case in cases {
+        let case = case(options);
         let mut results = Results::default();
         for run in 1..=options.runs {
             for round in &case.rounds {

@@ -1,79 +1,70 @@
 //! The arguments of `cargo xtask troubles`.
 
-use super::cases::{MakeCase, known};
-use crate::arguments::{number, path};
+use super::cases::{self, MakeCase};
+use clap::builder::PossibleValuesParser;
+use clap::value_parser;
 use core::time::Duration;
 use std::path::PathBuf;
 
+/// The word for all cases.
+const ALL: &str = "all";
+
 /// The options.
-#[derive(Debug)]
-pub(super) struct Options {
-    pub(super) cases: Vec<MakeCase>,
-    /// One run of a few variants for a few seconds, as in CI.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Cases, in order
+    #[arg(value_name = "CASE", required = true, value_parser = names())]
+    cases: Vec<String>,
+    /// One run of a few variants for a few seconds, as in CI
+    #[arg(long)]
     pub(super) short: bool,
-    /// Keep the temporary folder with configurations and logs.
+    /// Keeps the temporary folder with configurations and logs
+    #[arg(long)]
     pub(super) keep: bool,
-    /// Length of a trouble in seconds: 4 to 600, default 10; 4 in the short form.
+    /// Length of a trouble in seconds: 4 to 600; 4 in the short form
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(4..=600))]
+    #[arg(default_value_t = 10, default_value_if("short", "true", "4"))]
     pub(super) seconds: u64,
-    /// Runs of each case: 1 to 100, default 3; once in the short form.
+    /// Runs of each case: 1 to 100; once in the short form
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=100))]
+    #[arg(default_value_t = 3, default_value_if("short", "true", "1"))]
     pub(super) runs: u64,
-    /// The command to measure; built by default.
+    /// The command to measure; built by default
+    #[arg(long, value_name = "FILE")]
     pub(super) slackwater: Option<PathBuf>,
-    /// Requests per second, of each variant: 4 to 10,000, default 200; 100 in the short form, which
-    /// a debug build can serve on a busy machine.
+    /// Requests per second, of each variant: 4 to 10,000; 100 in the short form, which a debug
+    /// build can serve on a busy machine
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(4..=10_000))]
+    #[arg(default_value_t = 200, default_value_if("short", "true", "100"))]
     pub(super) rate: u64,
-    /// A file for the page, as Markdown; beside it, a file with every number, as JSON.
+    /// A file for the page, as Markdown; beside it, a file with every number, as JSON
+    #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
 }
 
+fn names() -> PossibleValuesParser {
+    let names = cases::ALL.map(|(name, _)| name);
+    names.into_iter().chain([ALL]).into()
+}
+
 impl Options {
-    pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let short = arguments.contains(&"--short");
-        let known = known(short);
-        let mut options = Self {
-            cases: Vec::new(),
-            short,
-            keep: false,
-            seconds: if short { 4 } else { 10 },
-            runs: if short { 1 } else { 3 },
-            rate: if short { 100 } else { 200 },
-            slackwater: None,
-            report: None,
-        };
-        let mut rest = arguments.iter().copied();
-        while let Some(argument) = rest.next() {
-            match argument {
-                "--short" => (),
-                "--keep" => options.keep = true,
-                "--seconds" => options.seconds = number(argument, rest.next(), 4..=600)?,
-                "--runs" => options.runs = number(argument, rest.next(), 1..=100)?,
-                "--rate" => options.rate = number(argument, rest.next(), 4..=10_000)?,
-                "--slackwater" => options.slackwater = Some(path(argument, rest.next())?),
-                "--report" => options.report = Some(path(argument, rest.next())?),
-                "all" => options.cases.extend(known.iter().map(|(_, case)| *case)),
-                _ if argument.starts_with('-') => {
-                    return Err(format!(
-                        "{argument:?} is not an option of troubles; expected --short, --keep, --seconds N, --runs N, --rate N, \
-                         --slackwater FILE or --report FILE"
-                    ));
-                }
-                name => {
-                    let case = known.iter().find(|(known, _)| *known == name);
-                    let (_, case) = case.ok_or_else(|| {
-                        let form = if short { " in the short form" } else { "" };
-                        format!(
-                            "{name:?} is no case of troubles{form}; expected {}",
-                            names(known)
-                        )
-                    })?;
-                    options.cases.push(*case);
-                }
+    /// The selected cases. Fails if one has no short form and this is it.
+    pub(super) fn cases(&self) -> Result<Vec<MakeCase>, String> {
+        let known = cases::known(self.short);
+        let mut selected = Vec::new();
+        for case in &self.cases {
+            let before = selected.len();
+            let is_selected = |(name, _): &&(&str, MakeCase)| case == ALL || case == name;
+            selected.extend(known.iter().filter(is_selected).map(|(_, case)| *case));
+            if selected.len() == before {
+                let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+                return Err(format!(
+                    "{case} has no short form; expected {} or {ALL}",
+                    names.join(", ")
+                ));
             }
         }
-        if options.cases.is_empty() {
-            return Err(format!("which case? expected {}", names(known)));
-        }
-        Ok(options)
+        Ok(selected)
     }
 
     /// The build profile; in the short form that of the tests, so that nothing has to be built
@@ -88,41 +79,25 @@ impl Options {
     }
 }
 
-fn names(known: &[(&str, MakeCase)]) -> String {
-    let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-    format!("{} or all", names.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::parse;
 
     #[test]
-    fn options_have_defaults_and_ranges() {
-        let options = Options::parse(&["all", "--runs", "2"]).unwrap();
-        assert_eq!(options.cases.len(), known(false).len());
+    fn the_short_form_has_other_defaults_and_fewer_cases() {
+        let options: Options = parse(&["all", "--runs", "2"]).unwrap();
+        assert_eq!(options.cases().unwrap().len(), cases::ALL.len());
         assert_eq!((options.seconds, options.runs), (10, 2));
-        let options = Options::parse(&["stopped", "--short"]).unwrap();
+        let options: Options = parse(&["all", "stopped", "--short"]).unwrap();
+        assert_eq!(options.cases().unwrap().len(), cases::known(true).len() + 1);
+        assert_eq!((options.seconds, options.runs), (4, 1));
+        let options: Options = parse(&["restart", "--short"]).unwrap();
+        let message = options.cases().unwrap_err();
         assert_eq!(
-            (options.cases.len(), options.seconds, options.runs),
-            (1, 4, 1)
+            message,
+            "restart has no short form; expected fail-fast, stopped or all"
         );
-        for (arguments, expected) in [
-            (&["--seconds", "3"][..], "found 3, expected a number from 4"),
-            (&["--report"], "--report: expected a path"),
-            (&["--shorter"], "\"--shorter\" is not an option"),
-            (
-                &["stop"],
-                "\"stop\" is no case of troubles; expected fail-fast, ",
-            ),
-            (&["--keep"], "which case? expected fail-fast, "),
-            (
-                &["restart", "--short"],
-                "no case of troubles in the short form; expected fail-fast, stopped or all",
-            ),
-        ] {
-            let message = Options::parse(arguments).unwrap_err();
-            assert!(message.contains(expected), "{message}");
-        }
+        assert!(parse::<Options>(&["--keep"]).is_err(), "which case?");
     }
 }

@@ -5,7 +5,7 @@ use super::columns::Column;
 use super::plan::{Case, Claim};
 use super::results::{Results, Row};
 use crate::output::say;
-use crate::provenance::{commit, date, machine};
+use crate::provenance::{self, commit, date, machine};
 use crate::report::Page;
 use crate::table::markdown;
 use core::fmt::Write as _;
@@ -17,8 +17,7 @@ use std::time::Instant;
 
 /// All results so far.
 #[derive(Debug)]
-pub(super) struct Report<'a> {
-    arguments: &'a [&'a str],
+pub(super) struct Report {
     began: Instant,
     sections: Vec<String>,
     raw: Vec<Value>,
@@ -29,10 +28,9 @@ pub(super) struct Report<'a> {
     missed: Vec<String>,
 }
 
-impl<'a> Report<'a> {
-    pub(super) fn new(arguments: &'a [&'a str]) -> Self {
+impl Default for Report {
+    fn default() -> Self {
         Self {
-            arguments,
             began: Instant::now(),
             sections: Vec::new(),
             raw: Vec::new(),
@@ -41,7 +39,9 @@ impl<'a> Report<'a> {
             missed: Vec::new(),
         }
     }
+}
 
+impl Report {
     /// Adds a case and prints its section.
     pub(super) fn add(&mut self, case: &Case, results: &Results) {
         let claims = (case.claims)(results);
@@ -82,8 +82,6 @@ impl<'a> Report<'a> {
             about: "What `slackwater serve` has against replicas that fail, hang, restart and stall, off and on, between real processes. Each\n\
                     variant of a case has replicas, agents, `serve` and load of its own; all variants of a round suffer at the same\n\
                     time, side by side. A cell is the middle of the runs, with the least and the most of them in brackets.",
-            chore: "troubles",
-            arguments: self.arguments,
             tools: String::new(),
         };
         let mut text = page.head(&self.sum()) + "\n" + &self.sections.join("\n");
@@ -92,7 +90,7 @@ impl<'a> Report<'a> {
             let _ = writeln!(text, "\nNot played: {missed}");
         }
         let raw = json!({
-            "arguments": self.arguments,
+            "arguments": provenance::arguments().skip(1).collect::<Vec<_>>(),
             "commit": commit(),
             "date": date(),
             "machine": machine(),
@@ -190,13 +188,14 @@ fn raw(case: &Case, results: &Results, claims: &[Claim]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::parse;
     use crate::troubles::measure::Found;
     use crate::troubles::options::Options;
 
     /// The case with one measurement for its first variant, in two runs.
     fn played(values: [f64; 2]) -> (Case, Results) {
-        let options = Options::parse(&["hedged"]).unwrap();
-        let case = options.cases[0](&options);
+        let options: Options = parse(&["hedged"]).unwrap();
+        let case = options.cases().unwrap()[0](&options);
         let mut results = Results::default();
         for (run, value) in (1..).zip(values) {
             let found = vec![Found::with(Column::P50, value)];
@@ -221,7 +220,7 @@ mod tests {
 
     #[test]
     fn failed_claims_fail_the_run_only_if_all_must_hold() {
-        let mut report = Report::new(&["hedged"]);
+        let mut report = Report::default();
         let (case, results) = played([1.0, 1.0]);
         report.add(&case, &results);
         assert_eq!(report.finish(false), Ok(()));

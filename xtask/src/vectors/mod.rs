@@ -3,9 +3,9 @@
 //! The crate slackwater-vectors plays the scenarios; this writes them to files, or compares them
 //! with the committed ones.
 
-use crate::arguments::number;
 use crate::command::root;
 use crate::output::say;
+use clap::value_parser;
 use slackwater_vectors::{Amount, File, files};
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -14,30 +14,43 @@ use std::path::{Path, PathBuf};
 /// The committed vectors, from the root.
 const FOLDER: &str = "vectors";
 
-pub(crate) fn run(options: &[&str]) -> Result<(), String> {
-    let mut amount = Amount::COMMITTED;
-    let (mut out, mut checks) = (None, false);
-    let mut options = options.iter().copied();
-    while let Some(option) = options.next() {
-        let mut number = |most: u64| number(option, options.next(), 1..=most);
-        match option {
-            "--check" => checks = true,
-            "--scenarios" => amount.scenarios = Some(number(1_000_000)?),
-            "--events" => amount.events = Some(number(1_000_000_000)?),
-            "--first-seed" => amount.first_seed = Some(number(u64::MAX / 2)?),
-            "--out" => {
-                let folder = options.next().ok_or("--out: expected a folder")?;
-                out = Some(PathBuf::from(folder));
-            }
-            _ => return Err(format!("vectors: unknown option {option}")),
-        }
-    }
-    let folder = out.unwrap_or_else(|| root().join(FOLDER));
+/// The options.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Compares them with the core, and writes nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Scenarios of policies in all files together, about: 1 to 1,000,000; by default as many as
+    /// are committed
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) scenarios: Option<u64>,
+    /// Events of each scenario, in the mean: 1 to 1,000,000,000; by default as in the committed
+    /// vectors
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) events: Option<u64>,
+    /// Number of each file's first scenario, from 1 up; by default 1, or, without --scenarios, the
+    /// committed one
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=u64::MAX / 2))]
+    pub(crate) first_seed: Option<u64>,
+    /// Another folder than vectors/
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Writes the vectors, or compares them.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let amount = Amount {
+        scenarios: options.scenarios,
+        events: options.events,
+        first_seed: options.first_seed,
+    };
+    let committed = || root().join(FOLDER);
+    let folder = options.out.clone().unwrap_or_else(committed);
     let mut events = 0;
     let mut scenarios = 0;
     for file in files(amount) {
         let path = folder.join(file.path());
-        if checks {
+        if options.check {
             check(&file, &path)?;
         } else {
             write(&file, &path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -46,7 +59,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
         scenarios += numbers.len();
         events += numbers.iter().map(|&it| file.events(it)).sum::<u64>();
     }
-    let verb = if checks { "same" } else { "wrote" };
+    let verb = if options.check { "same" } else { "wrote" };
     say(&format!(
         "{verb}: {scenarios} scenarios with at least {events} events"
     ));

@@ -112,6 +112,7 @@ fn times(results: &Results, row: &Row, means: &str, column: Column) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::parse;
     use crate::troubles::measure::Found;
     use crate::troubles::plan::Step;
     use std::collections::BTreeSet;
@@ -123,8 +124,8 @@ mod tests {
             &["all", "--short"],
             &["all", "--seconds", "600"],
         ] {
-            let options = Options::parse(arguments).unwrap();
-            for case in &options.cases {
+            let options: Options = parse(arguments).unwrap();
+            for case in options.cases().unwrap() {
                 let case = case(&options);
                 for round in &case.rounds {
                     let what = format!("{arguments:?}, {}, {}", case.name, round.name);
@@ -148,8 +149,8 @@ mod tests {
 
     #[test]
     fn claim_lists_its_rows_and_fails_without_any() {
-        let options = Options::parse(&["fail-fast"]).unwrap();
-        let case = options.cases[0](&options);
+        let options: Options = parse(&["fail-fast"]).unwrap();
+        let case = options.cases().unwrap()[0](&options);
         let mut results = Results::default();
         for round in &case.rounds {
             let found = [1.0, 2.0, 3.0, 4.0].map(|value| Found::with(Column::Errors, value));
@@ -174,8 +175,8 @@ mod tests {
 
     #[test]
     fn stopped_processes_continue_and_killed_ones_are_started() {
-        let options = Options::parse(&["all"]).unwrap();
-        for case in &options.cases {
+        let options: Options = parse(&["all"]).unwrap();
+        for case in options.cases().unwrap() {
             for round in case(&options).rounds {
                 let steps: Vec<_> = round.steps.iter().map(|(_, step)| step).collect();
                 let count = |is: fn(&Step) -> bool| steps.iter().filter(|step| is(step)).count();
