@@ -274,7 +274,12 @@ impl CapacityEstimator {
     /// The capacity that is known so far, and its source.
     fn capacity(&self) -> Option<(Fine, CapacitySource)> {
         let by_latency = (self.inflation.capacity()).map(|it| (it, CapacitySource::Latency));
-        let by_waits = (self.contention.capacity()).map(|it| (it, CapacitySource::Waits));
+        // What waits elsewhere than at a CPU may be a queue. If no latency shows that it is none, the
+        // whole queue would count as carried, and the longer it is the more.
+        let may_be_queue = self.contention.waits_elsewhere() && !self.contention.is_recent();
+        let by_waits = (self.contention.capacity())
+            .filter(|_| by_latency.is_some() || !may_be_queue)
+            .map(|it| (it, CapacitySource::Waits));
         let (capacity, source) = match (by_waits, by_latency) {
             // Latency is the noisier of the two. It counts if it shows a bottleneck other than the
             // CPU: a lock, a queue in the application, a disk.

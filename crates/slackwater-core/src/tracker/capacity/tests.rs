@@ -409,10 +409,10 @@ fn capacity_is_at_most_its_cores() {
 
 #[test]
 fn capacity_counts_queries_that_wait_off_cpu() {
-    // All queries meet the same number of others, so latency shows nothing.
     let mut replica = Replica::new(Service::Shared { cores: 64 }, 10 * MS);
     replica.idle_ns = 30 * MS;
     replica.limit_millicores = Some(1_000);
+    replica.carry(1, 2 * SECOND);
     replica.carry(8, 5 * SECOND);
     replica.capacity_is(4_000);
     replica.cost_is(10 * MS);

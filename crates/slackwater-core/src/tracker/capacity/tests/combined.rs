@@ -413,3 +413,21 @@ fn requests_that_compute_for_minutes_are_not_left_out() {
     replica.carry(12, 600 * SECOND);
     replica.capacity_is(4_000);
 }
+
+/// With more in flight from the start than it serves at a time, it has no latency without a queue.
+#[test]
+fn capacity_is_unknown_while_what_waits_off_cpu_may_be_a_queue() {
+    let mut replica = Replica::new(Service::OneThread, 10 * MS);
+    replica.carry(6, SECOND);
+    replica.carry(40, 10 * SECOND);
+    assert_eq!(replica.report().capacity_millirif, None);
+    replica.carry(1, 2 * SECOND);
+    replica.carry(40, 10 * SECOND);
+    let found = replica.report().capacity_millirif.expect("known");
+    assert!((950..2_500).contains(&found), "{found}");
+    // A CPU that was short shows it, whatever else queries wait for.
+    let mut replica = Replica::new(Service::Shared { cores: 2 }, 10 * MS);
+    replica.idle_ns = 30 * MS;
+    replica.carry(40, 10 * SECOND);
+    assert!(replica.report().capacity_millirif.is_some());
+}
