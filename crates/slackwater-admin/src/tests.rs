@@ -258,6 +258,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
         ids: ids.iter().map(|&id| vec![id]).collect(),
         tier: Some(0),
         requests,
+        in_flight: vec![1, 2, 0, 0, 0],
         evidence: evidence(),
         admission: AdmissionCounts {
             queued: seed,

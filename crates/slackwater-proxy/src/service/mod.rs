@@ -22,5 +22,6 @@ mod keys;
 pub(crate) use admission::WorkerIndex;
 pub(crate) use attempt::{Attempt, settle};
 pub(crate) use dispatch::{DispatchOptions, Service, ServiceUpdates, ServiceView};
+pub(crate) use fleet::InFlightCounts;
 pub use fleet::orders;
 pub(crate) use keys::RequestKey;

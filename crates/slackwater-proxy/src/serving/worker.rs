@@ -16,7 +16,7 @@ use crate::request_record::ids::Ids;
 use crate::request_record::{Consumer, RequestRecorder, Tracing};
 use crate::routing::{ListenerCounts, Routing, Table};
 use crate::seed::draw_seed;
-use crate::service::{Service, ServiceUpdates, ServiceView, WorkerIndex};
+use crate::service::{InFlightCounts, Service, ServiceUpdates, ServiceView, WorkerIndex};
 use crate::spans;
 use crate::tls::Handshakes;
 use crate::traces;
@@ -149,6 +149,7 @@ pub(crate) fn run(parts: WorkerParts, started: Started<Vec<ServiceView>>) -> Res
             // Preparing a configuration shortens them.
             deadlines: Deadlines::new(Duration::MAX),
             memory: Memory::of_worker(place.workers),
+            in_flight: InFlightCounts::default(),
             table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
             listeners: Vec::new(),
             accept_loops: FuturesUnordered::new(),
@@ -219,6 +220,7 @@ struct Worker {
     policy_recorder: Option<PolicyRecorder>,
     deadlines: Rc<Deadlines>,
     memory: Rc<Memory>,
+    in_flight: InFlightCounts,
     /// The current table, for the sweeper.
     table: Rc<RefCell<Rc<Table>>>,
     /// Listeners that accept connections, with their routing. A listener that closes keeps its
@@ -261,11 +263,10 @@ impl Worker {
             services.push(match from {
                 ServicePlan::Keep(index) => before.services().get(index).map(Rc::clone),
                 ServicePlan::Start(followed) => {
-                    let (limits, deadlines) = (&config.limits, &self.deadlines);
                     let started = Service::start(
                         service,
-                        limits,
-                        deadlines,
+                        &config.limits,
+                        (&self.deadlines, self.in_flight.of_service(&service.name)),
                         plan.tls.client(place),
                         self.place,
                         followed,

@@ -371,8 +371,8 @@ pub struct HealthFacts {
     pub checked_at_ms: Option<u64>,
 }
 
-/// The state of one worker. The two lists follow the order of [`ServiceFacts::replicas`]; missing
-/// entries at the end count as unknown.
+/// The state of one worker. Lists by replica follow the order of [`ServiceFacts::replicas`];
+/// missing entries at the end count as unknown.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerFacts {
     /// The policy's ids of each replica's parts; empty if the policy does not know the replica yet,
@@ -382,6 +382,8 @@ pub struct WorkerFacts {
     pub tier: Option<u8>,
     /// Results of its requests to each replica.
     pub requests: Vec<RequestCounts>,
+    /// Its requests in flight at each replica, also those that its policy no longer knows.
+    pub in_flight: Vec<u64>,
     /// Whether its attempts at each replica get a response.
     pub evidence: Vec<AttemptEvidence>,
     /// Results of its requests before they reached a replica.

@@ -27,6 +27,9 @@ pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
     let mut healths = vec![Vec::<Vec<_>>::new(); all.len()];
     for worker in &service.workers {
         let parts = Parts::of(worker);
+        for (signs, in_flight) in all.iter_mut().zip(&worker.in_flight) {
+            signs.in_flight += in_flight;
+        }
         for ((signs, healths), ids) in all.iter_mut().zip(&mut healths).zip(&worker.ids) {
             let views: Vec<_> = parts.views(ids).collect();
             let all_are = |what: fn(&ReplicaView) -> bool| {
@@ -38,8 +41,6 @@ pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
             // reachable.
             signs.unprobed |= all_are(|view| view.unprobed);
             signs.unreachable |= all_are(|view| view.lost);
-            let in_flight = views.iter().map(|view| u64::from(view.in_flight));
-            signs.in_flight += in_flight.sum::<u64>();
             healths.push(parts.healths(ids).collect());
         }
     }

@@ -19,7 +19,7 @@ use evidence::Evidence;
 use http::StatusCode;
 use slackwater_telemetry::facts::{ConnectionFacts, RequestCounts};
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 /// A count with one writer and any number of readers.
@@ -47,6 +47,14 @@ pub(crate) struct Level(AtomicU64);
 impl Level {
     pub(crate) fn set(&self, level: u64) {
         self.0.store(level, Relaxed);
+    }
+
+    pub(crate) fn add_one(&self) {
+        self.set(self.read() + 1);
+    }
+
+    pub(crate) fn subtract_one(&self) {
+        self.set(self.read().saturating_sub(1));
     }
 
     pub(crate) fn read(&self) -> u64 {
@@ -114,9 +122,11 @@ impl ConnectionCounts {
     }
 }
 
-/// Outcomes of a worker's requests to one replica; [`RequestCounts`] explains each.
+/// A worker's requests to one replica, and their outcomes; [`RequestCounts`] explains each.
 #[derive(Debug, Default)]
 pub struct ReplicaCounts {
+    /// Attempts that have not ended.
+    pub(crate) in_flight: Arc<Level>,
     /// Requests sent.
     pub sent: Count,
     pub(crate) retries: Count,
@@ -146,6 +156,14 @@ pub struct ReplicaCounts {
 }
 
 impl ReplicaCounts {
+    /// Makes counts of a replica that may still have requests in flight.
+    pub(crate) fn new(in_flight: Arc<Level>) -> Self {
+        Self {
+            in_flight,
+            ..Self::default()
+        }
+    }
+
     /// Counts a response with this status.
     pub fn count_response(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).wrapping_sub(1).min(4);

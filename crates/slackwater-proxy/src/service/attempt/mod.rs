@@ -184,6 +184,7 @@ pub(crate) fn settle(body: &mut ResponseBody<Box<Attempt>>) {
 
 impl Attempt {
     pub(crate) fn new(lease: Lease, replica: Rc<FleetReplica>, learning: Carried) -> Self {
+        replica.counts().in_flight.add_one();
         Self {
             lease: Some(lease),
             replica,
@@ -448,6 +449,7 @@ impl Attempt {
         cause: impl FnOnce() -> Option<Box<str>>,
     ) -> Option<CoreInstant> {
         let at = self.lease.take()?.finish(outcome);
+        self.replica.counts().in_flight.subtract_one();
         if let Some(timer) = self.timer.take() {
             close(timer, at);
         }

@@ -29,7 +29,9 @@ use crate::service::admission::{
 };
 use crate::service::attempt::{Attempt, LatencyMeter, Retries, ServiceLatency};
 use crate::service::fleet::orders::Orders;
-use crate::service::fleet::{Roster, Sticky, TierInUse, WorkerFleet, availability, lock, prober};
+use crate::service::fleet::{
+    InFlightCounts, Roster, Sticky, TierInUse, WorkerFleet, availability, lock, prober,
+};
 use crate::service::keys::{KeyRule, RequestKey};
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -88,6 +90,9 @@ impl ServiceView {
                 .collect(),
             requests: (entries.iter())
                 .map(|entry| entry.map_or_else(Default::default, |entry| requests(&entry.counts)))
+                .collect(),
+            in_flight: (entries.iter())
+                .map(|entry| entry.map_or(0, |entry| entry.counts.in_flight.read()))
                 .collect(),
             evidence: (entries.iter())
                 .map(|entry| entry.map_or_else(Default::default, |it| it.counts.evidence.read(now)))
@@ -205,7 +210,7 @@ impl Service {
     pub(crate) fn start(
         config: &ServiceConfig,
         limits: &Limits,
-        deadlines: &Rc<Deadlines>,
+        (deadlines, in_flight): (&Rc<Deadlines>, InFlightCounts),
         tls: Option<watch::Receiver<Client>>,
         worker: WorkerIndex,
         followed: ServiceUpdates,
@@ -254,7 +259,8 @@ impl Service {
             replica_limiters.clone(),
             recording,
         );
-        let fleet = Rc::new(fleet.in_zone(&config.zone, &admission));
+        let fleet = fleet.in_zone(&config.zone, &admission);
+        let fleet = Rc::new(fleet.counting_in_flight(in_flight));
         // The first replicas do not warm up, because all are equally new.
         orders.mark_unchanged();
         fleet.apply(&fleets.borrow_and_update());

@@ -19,10 +19,12 @@
 //! | orders of the operator: drained, another weight | `orders` |
 //! | which replicas may be picked, and why others may not | `availability`, `absent` |
 //! | sticky requests | `sticky` |
+//! | requests in flight, whatever the policy knows of them | `in_flight` |
 //! | transport of probes | `prober` |
 
 mod absent;
 pub(crate) mod availability;
+mod in_flight;
 pub mod orders;
 pub(crate) mod prober;
 mod replica;
@@ -30,6 +32,7 @@ mod sticky;
 mod tiers;
 mod weights;
 
+pub(crate) use in_flight::InFlightCounts;
 pub(crate) use replica::FleetReplica;
 pub(crate) use sticky::Sticky;
 pub(crate) use tiers::TierInUse;
@@ -104,6 +107,7 @@ pub(crate) struct WorkerFleet {
     zone: ZoneSettings,
     /// Counts of the service's requests, among them those that leave the zone.
     admission: Arc<ServiceCounts>,
+    in_flight: InFlightCounts,
     /// Whether any replica of the fleet is drained.
     any_drained: Cell<bool>,
     /// `None` if connections are plain.
@@ -156,6 +160,7 @@ impl WorkerFleet {
             orders,
             zone: ZoneSettings::default(),
             admission: Arc::default(),
+            in_flight: InFlightCounts::default(),
             any_drained: Cell::default(),
             tls,
             left: RefCell::default(),
@@ -175,6 +180,11 @@ impl WorkerFleet {
             admission: Arc::clone(admission),
             ..self
         }
+    }
+
+    /// Shares its counts of requests in flight with other instances of the service.
+    pub(crate) fn counting_in_flight(self, in_flight: InFlightCounts) -> Self {
+        Self { in_flight, ..self }
     }
 
     pub(crate) fn roster(&self) -> Roster {
@@ -394,6 +404,7 @@ impl WorkerFleet {
         let tiers = replicas.iter().filter(|config| config.weight > 0);
         self.tier_max
             .set(tiers.map(|config| config.tier).max().unwrap_or(0));
+        self.in_flight.sweep();
         self.tiers_changed.notify_one();
         self.update_availability();
     }
@@ -401,10 +412,13 @@ impl WorkerFleet {
     fn join(&self, config: &ReplicaConfig, parts: u32, returned: Option<Left>, now: Instant) {
         // A new replica warms up when it gets its first weight.
         let long_ago = now.checked_sub(RETURN_MAX).unwrap_or(now);
-        let (rests_since, counts) = returned.map_or((long_ago, Arc::default()), |left| {
+        let (rests_since, counts) = if let Some(left) = returned {
             left.counts.evidence.forget();
             (left.rests_since, left.counts)
-        });
+        } else {
+            let in_flight = self.in_flight.of_replica(config.address);
+            (long_ago, Arc::new(ReplicaCounts::new(in_flight)))
+        };
         let replica = FleetReplica {
             config: config.clone(),
             name: config.name.as_str().into(),

@@ -1,8 +1,9 @@
 //! Replicas that warm up by the clock: at a first weight, and not after a short absence.
 
 use super::*;
+use crate::service::Attempt;
 use slackwater_config::Config;
-use slackwater_core::policy::{Query, RoundRobin};
+use slackwater_core::policy::{Carried, Query, RoundRobin};
 use slackwater_tower::client::{NoProber, Picked};
 
 const TEXT: &str = r#"
@@ -88,6 +89,32 @@ async fn replica_that_is_absent_for_a_moment_keeps_its_counts() {
     stage.apply(None);
     stage.apply(Some(0));
     assert!(Arc::ptr_eq(&before, &counts().expect("two replicas")));
+}
+
+/// Streams may run longer than the counts of a replica that left are kept.
+#[tokio::test(start_paused = true)]
+async fn requests_in_flight_are_counted_until_their_end_wherever_their_replica_is() {
+    let stage = Stage::new();
+    let second = || {
+        let replicas = stage.fleet.by_address.borrow();
+        replicas.values().last().map(Rc::clone).expect("two")
+    };
+    let in_flight = || second().counts.in_flight.read();
+    stage.apply(Some(1));
+    let picked = stage.balancer.pick(Query::pinned(second().parts[0]));
+    let Picked::Ready(lease) = picked else {
+        panic!("there is a replica");
+    };
+    let attempt = Attempt::new(lease, second(), Carried::Nothing);
+    stage.apply(Some(0));
+    assert_eq!(in_flight(), 1, "without a weight");
+    stage.apply(None);
+    tokio::time::advance(RETURN_MAX).await;
+    stage.apply(None);
+    stage.apply(Some(1));
+    assert_eq!(in_flight(), 1, "a minute after it left");
+    drop(attempt);
+    assert_eq!(in_flight(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -125,6 +125,40 @@ async fn admin_commands_drain_weigh_and_restore_a_replica() {
 }
 
 #[tokio::test]
+async fn drain_waits_for_requests_from_before_another_weight_or_another_policy() {
+    let go_on = Arc::new(Notify::new());
+    let (one, two) = (
+        Replica::slow(&go_on, "one").await,
+        Replica::slow(&go_on, "two").await,
+    );
+    let (proxy, _written, _token) = controlled("command-drain", &[&one, &two]);
+    let mut held = Client::connect(proxy.address).await;
+    held.send("GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    let place = until("one of them has a request", async || {
+        let shown = proxy.status().await;
+        (0..2).find(|&place| shown["replicas"][place]["in_flight"] == 1)
+    })
+    .await;
+    let name = [&one, &two][place].address.to_string();
+    let drain = ["drain", &name, "--wait", "0"];
+
+    for change in [
+        &["weight", &name, "0"][..],
+        &["policy", "random"],
+        &["weight", &name, "fleet"],
+        &["policy", "prequal"],
+    ] {
+        done(&proxy, change).await;
+        let why = admin(&proxy, Some(TOKEN), &drain).await.badly(1);
+        assert!(why.contains("still has 1 request"), "{change:?}: {why}");
+    }
+    go_on.notify_one();
+    assert_eq!(held.answer().await.status, 200);
+    proxy.settled().await;
+    done(&proxy, &drain).await;
+}
+
+#[tokio::test]
 async fn settings_are_tried_set_and_removed_and_the_rest_is_reported() {
     let one = Replica::echo("one").await;
     let token = Token::new("command-settings");
