@@ -434,7 +434,7 @@ pub struct RequestCounts {
     pub responses_5xx: u64,
     /// No connection: refused, no route, or not within `timeouts.connect`.
     pub connect_failures: u64,
-    /// No response head within `timeouts.first_byte`.
+    /// No response head within `timeouts.first_byte`, or no whole response in time.
     pub timeouts: u64,
     /// The connection broke before the response was complete.
     pub broken: u64,

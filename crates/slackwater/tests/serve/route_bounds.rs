@@ -213,6 +213,7 @@ async fn total_timeout_of_a_route_bounds_its_requests() {
     client.send("GET /floods HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert!(client.head().await.starts_with("HTTP/1.1 200"));
     proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/timeouts").await, 4);
     assert!(client.rest().await.len() < 100_000_000, "it is cut off");
 }
 

@@ -494,7 +494,10 @@ impl Watch for Box<Attempt> {
                 Outcome::TimedOut
             }
             // The client may have taken it too slowly, which is no evidence against the replica.
-            End::TooLong => Outcome::Dropped,
+            End::TooLong => {
+                self.replica.counts().timeouts.add_one();
+                Outcome::Dropped
+            }
         };
         let at = self.end_with(
             outcome,
