@@ -434,9 +434,12 @@ async fn error_response_of_a_hedge_is_better_than_none() {
     let toml = EAGER.to_owned() + "[timeouts]\nfirst_byte = \"1s\"\n";
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;
+    let won = "slackwater_hedges_won_total{service=\"default\"}";
+    let before = metric(&proxy, won).await;
     let answer = get(proxy.address, "/late").await;
     assert_eq!((answer.status, answer.text()), (500, "failed"));
     assert_eq!(answer.field("x-slackwater-attempt"), Some("2"));
+    assert_eq!(metric(&proxy, won).await, before + 1);
     assert_eq!(proxy.sum("/requests/timeouts").await, 1);
 }
 

@@ -130,7 +130,7 @@ impl Attempts<'_> {
                     let is_alone = pair.is_first_dropped();
                     match second {
                         None => copy_plan.unsent(),
-                        Some(Second { home, kind, sent: Ok(reply), .. })
+                        Some(Second { home, kind, sent: Ok(mut reply), .. })
                             if is_alone || is_answer(&reply) =>
                         {
                             is_decided.set(true);
@@ -139,6 +139,7 @@ impl Attempts<'_> {
                             }
                             copy_plan.end(WatchEnd::Superseded);
                             self.served.set(home);
+                            self.pass_on(&mut reply, kind);
                             return Ok(self.second_won(reply, kind));
                         }
                         Some(Second { replica, sent: Err(error), .. }) if is_alone => {
@@ -197,15 +198,15 @@ impl Attempts<'_> {
     /// Returns the response of a second copy because no attempt has a better one.
     pub(super) fn stand_in(&self, second: Second) -> AttemptResponse {
         self.served.set(second.home);
-        match second.sent {
-            Ok(reply) => self.second_won(reply, second.kind),
-            Err(AttemptError::Rejected(rejected)) => {
-                let mut reply = rejected.pass_on(self.record);
-                mark(&mut reply, "2");
+        let reply = match second.sent {
+            Ok(mut reply) => {
+                self.pass_on(&mut reply, second.kind);
                 reply
             }
-            Err(error) => self.give_up(error),
-        }
+            Err(AttemptError::Rejected(rejected)) => rejected.pass_on(self.record),
+            Err(error) => return self.give_up(error),
+        };
+        self.second_won(reply, second.kind)
     }
 
     /// Sends the second copy; `None` if there is no replica for it.
@@ -251,8 +252,13 @@ impl Attempts<'_> {
         reply
     }
 
+    /// Counts and marks the response of a second copy, which the client gets.
     fn second_won(&self, mut reply: AttemptResponse, kind: AttemptKind) -> AttemptResponse {
-        self.pass_on(&mut reply, kind);
+        let counts = self.service.counts();
+        match kind {
+            AttemptKind::Tie => counts.ties_won.add_one(),
+            _ => counts.hedges_won.add_one(),
+        }
         mark(&mut reply, "2");
         reply
     }

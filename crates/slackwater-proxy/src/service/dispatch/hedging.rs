@@ -157,9 +157,6 @@ impl<'h> HedgeWatch<'h> {
     }
 
     pub(crate) fn end(mut self, end: WatchEnd) {
-        if end == WatchEnd::Superseded {
-            self.hedging.counts.hedges_won.add_one();
-        }
         self.finish(end);
     }
 

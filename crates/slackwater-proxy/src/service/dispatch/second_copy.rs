@@ -127,16 +127,14 @@ impl<'s> CopyPlan<'s> {
 
     /// Records that the first copy was answered, with these header fields.
     pub(crate) fn answered(self, headers: &Fields) {
-        match self {
-            Self::Late(watching) => watching.answered(headers),
-            Self::Tied(tied) => tied.end(WatchEnd::Answered),
+        if let Self::Late(watching) = self {
+            watching.answered(headers);
         }
     }
 
     pub(crate) fn end(self, end: WatchEnd) {
-        match self {
-            Self::Late(watching) => watching.end(end),
-            Self::Tied(tied) => tied.end(end),
+        if let Self::Late(watching) = self {
+            watching.end(end);
         }
     }
 }

@@ -16,7 +16,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_config::{TieDelay, TyingSettings};
 use slackwater_core::policy::Query;
-use slackwater_core::tail::{TieBudget, TieName, WatchEnd};
+use slackwater_core::tail::{TieBudget, TieName};
 use slackwater_http::Request;
 use slackwater_tower::client::Picked;
 use slackwater_tower::wire::tie::Tie;
@@ -180,12 +180,6 @@ impl<'s> Tied<'s> {
     pub(super) fn refund(&mut self) {
         if core::mem::take(&mut self.is_paid) {
             self.tying.with_budget(TieBudget::refund);
-        }
-    }
-
-    pub(crate) fn end(self, end: WatchEnd) {
-        if end == WatchEnd::Superseded {
-            self.tying.counts.ties_won.add_one();
         }
     }
 }
