@@ -93,6 +93,15 @@ pub struct Secured {
     pub(crate) certificate: Option<HeaderValue>,
 }
 
+/// Why a connection is not secured; counted already.
+#[derive(Debug)]
+pub(crate) enum NotSecured {
+    /// The client left, or was notified if possible.
+    Ended,
+    /// The client speaks HTTP without TLS. [`refuse_plain`] answers it.
+    Plain(TcpStream),
+}
+
 impl Handshakes {
     /// Allows `open_max` concurrent handshakes, at least one. Client certificates are kept for
     /// replicas if `passes_certificate`.
@@ -112,19 +121,17 @@ impl Handshakes {
         }
     }
 
-    /// Performs one handshake, without a timeout; the caller sets a deadline. Returns `None` if it
-    /// failed; the client was notified if possible.
-    pub(crate) async fn accept(&self, mut stream: TcpStream) -> Option<Secured> {
+    /// Performs one handshake, without a timeout; the caller sets a deadline.
+    pub(crate) async fn accept(&self, stream: TcpStream) -> Result<Secured, NotSecured> {
         let mut first = [0];
         if !matches!(stream.peek(&mut first).await, Ok(1)) {
             // The client left, or only checked whether the port is open.
-            return None;
+            return Err(NotSecured::Ended);
         }
         // HTTP begins with a method; TLS begins with 22, and its old forms with 128.
         if first[0].is_ascii_alphabetic() {
             add_one(&self.counts.plain);
-            refuse_plain(&mut stream).await;
-            return None;
+            return Err(NotSecured::Plain(stream));
         }
         let acceptor = self.acceptor();
         let slot = self.under_way.enter();
@@ -132,15 +139,15 @@ impl Handshakes {
             accepted = acceptor.accept(stream) => accepted,
             () = slot.displaced() => {
                 add_one(&self.counts.displaced);
-                return None;
+                return Err(NotSecured::Ended);
             }
         };
         match ended {
-            Ok(accepted) => Some(self.secured(accepted)),
+            Ok(accepted) => Ok(self.secured(accepted)),
             Err(error) => {
                 add_one(&self.counts.failed);
                 log_failure(&error);
-                None
+                Err(NotSecured::Ended)
             }
         }
     }
@@ -193,7 +200,7 @@ fn client_cert(certificate: &CertificateDer<'_>) -> Option<HeaderValue> {
 
 /// Answers in plain text, and continues to read until the client has read the answer, or has sent
 /// too much.
-async fn refuse_plain(stream: &mut TcpStream) {
+pub(crate) async fn refuse_plain(mut stream: TcpStream) {
     if stream.write_all(PLAIN_ANSWER).await.is_err() || stream.shutdown().await.is_err() {
         return;
     }

@@ -21,6 +21,7 @@ mod watch;
 pub use connector::Connector;
 pub(crate) use connector::connect_once;
 pub use handshake::{HandshakeCounts, Handshakes, Secured};
+pub(crate) use handshake::{NotSecured, refuse_plain};
 pub use live::Secrets;
 pub(crate) use probes::ProbeConnector;
 pub use watch::{Turn, Watcher};

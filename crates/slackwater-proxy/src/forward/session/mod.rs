@@ -23,7 +23,7 @@ use crate::forward::counts::ClientEnd;
 use crate::forward::head::{Cut, Origin};
 use crate::forward::time::Deadline;
 use crate::forward::wire::Budget;
-use crate::tls::{Handshakes, Secured};
+use crate::tls::{Handshakes, NotSecured, Secured, refuse_plain};
 use core::cell::Cell;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -117,16 +117,21 @@ impl Session {
         self.deadline.arm(self.clients.handshake_ticks);
         // A client that has started before the drain may complete its handshake, because it cannot
         // know about the drain.
-        let ended = self.carry(pin!(handshakes.accept(stream)), |_| ()).await;
-        if ended.is_none() {
-            handshakes.count_timed_out();
+        let accepted = self.carry(pin!(handshakes.accept(stream)), |_| ()).await;
+        match accepted {
+            None => handshakes.count_timed_out(),
+            Some(Err(NotSecured::Ended)) => (),
+            // Its handshake is counted, and its deadline still runs.
+            Some(Err(NotSecured::Plain(stream))) => {
+                self.carry(pin!(refuse_plain(stream)), |_| ()).await;
+            }
+            Some(Ok(secured)) => {
+                self.deadline.arm(self.clients.idle_ticks);
+                return Some(secured);
+            }
         }
-        self.deadline.arm(self.clients.idle_ticks);
-        let secured = ended.flatten();
-        if secured.is_none() {
-            self.refused_by(ClientEnd::Handshake);
-        }
-        secured
+        self.refused_by(ClientEnd::Handshake);
+        None
     }
 
     /// Reads the required PROXY header within the time for a head, and puts its addresses into

@@ -3,10 +3,11 @@
 
 use super::rig::{Authority, Folder, ask, tls_section};
 use crate::clients::Client;
-use crate::proxy::{PATIENCE, Proxy};
+use crate::proxy::{PATIENCE, Proxy, until};
 use crate::replicas::Replica;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -70,6 +71,25 @@ async fn plain_http_receives_an_error_in_plain_text() {
     }
     assert_eq!(replica.connections(), 0);
     others_go_on(&proxy, &authority).await;
+}
+
+#[tokio::test]
+async fn plain_client_that_stays_is_counted_once() {
+    let authority = Authority::new();
+    let (proxy, _replica) = proxy(&authority, "", "[timeouts]\nhandshake = \"1s\"\n").await;
+    let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+    let request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    until("the time for its handshake is over", async || {
+        let open = &proxy.status().await["client_connections"]["open"];
+        (*open == 0).then_some(())
+    })
+    .await;
+    let counts = &proxy.status().await["handshakes"][0];
+    assert_eq!(
+        (&counts["plain"], &counts["timed_out"]),
+        (&json!(1), &json!(0))
+    );
 }
 
 #[tokio::test]
