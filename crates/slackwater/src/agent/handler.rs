@@ -228,7 +228,11 @@ impl AgentHandler {
                 self.counts.timeouts.add_one();
                 passing.end(End::Failed);
             }
-            Cause::Full | Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => {
+            Cause::Full => {
+                self.counts.full.add_one();
+                passing.end(End::Cancelled);
+            }
+            Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => {
                 drop(passing);
             }
         }
@@ -333,5 +337,50 @@ impl Drop for Passing {
         if self.query.is_some() {
             self.counts.client_gone.add_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_config::{Limits, ReplicaAddress, ReplicaSettings, Timeouts};
+    use slackwater_proxy::forward::{Deadlines, ReplicaOptions, Target};
+    use slackwater_telemetry::facts::Lifecycle;
+
+    #[test]
+    fn request_without_a_free_stream_is_not_counted_as_given_up() {
+        let (timeouts, limits) = (Timeouts::default(), Limits::default());
+        let options = ReplicaOptions::new(&ReplicaSettings::default(), &timeouts, &limits);
+        let deadlines = Deadlines::new(timeouts.shortest());
+        let (address, load) = (ReplicaAddress::Tcp(([127, 0, 0, 1], 1).into()), Load::new());
+        let handler = AgentHandler {
+            server: Replica::new(
+                Target::new(address.clone(), None),
+                &Rc::new(options),
+                &deadlines,
+            ),
+            presence: Presence::new(address, load.clone(), Lifecycle::default()),
+            load,
+            admission: None,
+            probe_path: "/".into(),
+            probe_key: None,
+            counts: Arc::default(),
+            waits: Arc::default(),
+            unreadable: Arc::default(),
+            connect: Connect::Refuse,
+            orca: OrcaReports::Never,
+            reports: false,
+        };
+        let passing = Passing {
+            query: Some(handler.load.arrive()),
+            permit: None,
+            counts: Arc::clone(&handler.counts),
+            has_failed: false,
+            tells: None,
+        };
+        let answer = handler.fail(passing, &Cause::Full);
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let counts = handler.counts.read();
+        assert_eq!((counts.full, counts.client_gone), (1, 0));
     }
 }

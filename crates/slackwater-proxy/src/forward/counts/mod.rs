@@ -143,7 +143,8 @@ pub struct ReplicaCounts {
     /// Responses whose gRPC status is a failure of the replica.
     pub grpc_failures: Count,
     pub(crate) reports_carried: Count,
-    pub(crate) full: Count,
+    /// Requests for which there was no free connection or stream.
+    pub full: Count,
     pub(crate) shed: Count,
     /// Requests whose client left before the response.
     pub client_gone: Count,
