@@ -1,8 +1,9 @@
 //! Starting, refusing to start, idling, and orderly shutdown.
 
 use crate::clients::{Client, get};
-use crate::proxy::{Proxy, slackwater, until};
+use crate::proxy::{Proxy, before, slackwater, until};
 use crate::replicas::{Replica, unused_address};
+use slackwater_config::Timeouts;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -89,8 +90,11 @@ async fn drain_ends_at_its_timeout() {
     busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
     in_flight(&proxy).await;
     proxy.signal("TERM");
-    assert!(busy.rest().await.is_empty());
-    assert_eq!(proxy.ended().await.code(), Some(0));
+    let drained = before(Timeouts::default().drain, async {
+        assert!(busy.rest().await.is_empty());
+        proxy.ended().await
+    });
+    assert_eq!(drained.await.code(), Some(0));
 }
 
 #[tokio::test]
@@ -174,20 +178,23 @@ async fn invalid_arguments_exit_with_2() {
 #[tokio::test]
 async fn idle_and_head_timeouts_close_connections() {
     let replica = unused_address().await;
+    let defaults = Timeouts::default();
     // One timeout is short, and the other one is too long to wait for.
     let little_for_a_head = "[timeouts]\nhead = \"100ms\"\nidle = \"1h\"";
     let proxy = Proxy::start(&[replica], little_for_a_head);
     let mut trickling = Client::connect(proxy.address).await;
     trickling.send("GET / HT").await;
-    assert!(trickling.rest().await.is_empty());
+    let ended = before(defaults.head, trickling.rest());
+    assert!(ended.await.is_empty());
     // Enough for one request on a busy machine.
     let little_for_nothing = "[timeouts]\nhead = \"1m\"\nidle = \"1s\"";
     let proxy = Proxy::start(&[replica], little_for_nothing);
     let idle = Client::connect(proxy.address).await;
     let mut after_a_request = Client::connect(proxy.address).await;
     assert_eq!(after_a_request.get("/").await.status, 502);
-    assert!(idle.rest().await.is_empty());
-    assert!(after_a_request.rest().await.is_empty());
+    for client in [idle, after_a_request] {
+        assert!(before(defaults.idle, client.rest()).await.is_empty());
+    }
 }
 
 #[tokio::test]

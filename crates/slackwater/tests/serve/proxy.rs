@@ -295,6 +295,13 @@ pub(crate) fn address_in(line: &str) -> SocketAddr {
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
+/// Awaits what must happen long before this has passed, such as the default of a setting that is
+/// shorter.
+pub(crate) async fn before<T>(late: Duration, what: impl Future<Output = T>) -> T {
+    let waiting = tokio::time::timeout(late / 2, what).await;
+    waiting.expect("it takes too long")
+}
+
 /// Repeats `ask` until it returns something.
 pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let waiting = async {

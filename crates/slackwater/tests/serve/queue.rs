@@ -111,13 +111,14 @@ async fn a_full_queue_is_a_503_with_retry_after() {
 #[tokio::test]
 async fn expired_queue_wait_is_a_503() {
     let (replica, go, came) = held().await;
-    let toml = "[queue]\nrequests_max = 1\nwait_max = \"100ms\"";
+    let toml = "[queue]\nrequests_max = 1\nwait_max = \"1200ms\"";
     let proxy = Proxy::start(&[replica.address], toml);
     let first = ask(proxy.address, "/first");
     came.notified().await;
     let began = Instant::now();
     let second = get(proxy.address, "/second").await;
-    assert!(began.elapsed() >= Duration::from_millis(100));
+    // More than the default.
+    assert!(began.elapsed() >= Duration::from_millis(1200));
     assert_eq!(second.status, 503);
     assert_eq!(second.field("x-slackwater-error"), Some("queue_wait_over"));
     assert_eq!(

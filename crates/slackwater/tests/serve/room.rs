@@ -82,13 +82,14 @@ async fn request_waits_for_a_free_connection_if_all_are_in_use() {
 async fn timed_out_wait_for_a_connection_is_a_503_with_the_reason() {
     let go_on = Arc::new(Notify::new());
     let slow = Replica::slow(&go_on, "slow").await;
-    let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"50ms\"";
+    let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"1200ms\"";
     let proxy = Proxy::start(&[slow.address], toml);
     let first = ask(proxy.address, "/slow");
     in_flight(&proxy, 1).await;
     let began = std::time::Instant::now();
     let answer = get(proxy.address, "/").await;
-    assert!(began.elapsed() >= Duration::from_millis(50));
+    // More than the default.
+    assert!(began.elapsed() >= Duration::from_millis(1200));
     assert_eq!(answer.status, 503);
     assert_eq!(answer.field("x-slackwater-error"), Some("replicas_full"));
     assert_eq!(answer.field("retry-after"), Some("1"));

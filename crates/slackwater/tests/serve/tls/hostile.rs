@@ -3,11 +3,12 @@
 
 use super::rig::{Authority, Folder, ask, tls_section};
 use crate::clients::Client;
-use crate::proxy::{PATIENCE, Proxy, until};
+use crate::proxy::{PATIENCE, Proxy, before, until};
 use crate::replicas::Replica;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use serde_json::json;
+use slackwater_config::Timeouts;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -153,7 +154,7 @@ async fn incomplete_handshake_is_closed() {
         rest(cut).await;
         let mut slow = TcpStream::connect(proxy.address).await.unwrap();
         slow.write_all(&hello[..length]).await.unwrap();
-        rest(slow).await;
+        before(Timeouts::default().handshake, rest(slow)).await;
     }
     assert_eq!(replica.connections(), 0);
     others_go_on(&proxy, &authority).await;
