@@ -209,6 +209,53 @@ fn jittered(interval: Duration, draw: &mut SplitMix64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slackwater_config::HealthCheck;
+    use std::sync::Arc;
+    use tokio::net::{TcpListener, TcpSocket};
+    use tokio::task::{LocalSet, yield_now};
+
+    #[tokio::test]
+    async fn a_service_has_at_most_256_checks_at_a_time() {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        // It shows at once which connections have come.
+        let listener = socket.listen(1024).and_then(TcpListener::into_std);
+        let listener = listener.expect("a listener");
+        let address = listener.local_addr().expect("bound");
+        let (verdicts, _) = watch::channel(Health::new());
+        let (_, fleets) = watch::channel(Arc::default());
+        let settings = HealthSettings {
+            check: HealthCheck::Http,
+            timeout: Duration::from_mins(1),
+            ..HealthSettings::default()
+        };
+        let service = ServiceChecks {
+            name: "web".to_owned(),
+            settings,
+            protocol: ReplicaProtocol::Http1,
+            proxy_protocol: None,
+            tls: None,
+            fleets,
+        };
+        let checker = Rc::new(Checker::new(service, verdicts));
+        let checked = Checked {
+            name: "replica".to_owned(),
+            address,
+            server_name: ServerName::from(address.ip()),
+        };
+        let checking = async {
+            for _ in 0..300 {
+                spawn_local(Rc::clone(&checker).watch(checked.clone()));
+            }
+            // By then each has begun its check, or waits to.
+            for _ in 0..300 {
+                yield_now().await;
+            }
+            // None is answered.
+            core::iter::from_fn(|| listener.accept().ok()).collect::<Vec<_>>()
+        };
+        assert_eq!(LocalSet::new().run_until(checking).await.len(), 256);
+    }
 
     #[test]
     fn intervals_vary_by_at_most_a_tenth() {

@@ -105,6 +105,29 @@ async fn copies_go_to_a_shadow_without_delaying_the_client() {
     }
 }
 
+#[tokio::test]
+async fn at_most_256_copies_are_in_flight() {
+    let web = Replica::echo("web").await;
+    let shadow =
+        Replica::scripted(async |mut connection| while connection.more().await > 0 {}).await;
+    // Of the copies, one is at the shadow, which never answers; the others wait for it.
+    let toml = services(&[("web", web.address), ("shadow", shadow.address)])
+        + "replica.connections_max = 1\ntimeouts.connect = \"1m\"\n\
+           [[routes]]\nservice = \"web\"\nmirror.service = \"shadow\"\n";
+    let proxy = Proxy::of_file(&toml);
+    let mut client = Client::connect(proxy.address).await;
+    for _ in 0..258 {
+        assert_eq!(client.get("/").await.status, 200);
+    }
+    let metrics = proxy.admin_page("/metrics").await;
+    for line in [
+        "slackwater_mirrored_total{service=\"shadow\"} 256",
+        "slackwater_mirror_skipped_total{service=\"shadow\"} 2",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
 /// It is read only for the connection's sake, and only so far.
 #[tokio::test]
 async fn long_response_to_a_copy_counts_as_answered() {

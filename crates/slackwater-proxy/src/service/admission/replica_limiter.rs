@@ -194,6 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn queue_takes_4096_requests() {
+        in_paused_time(async {
+            let limiters = limiters(1);
+            let wait = || Box::pin(limiters.wait(limiters.deadline(None)));
+            let mut waiting: Vec<_> = (0..4096).map(|_| wait()).collect();
+            assert!(waiting.iter_mut().all(|it| now(it.as_mut()).is_none()));
+            assert!(
+                matches!(now(wait().as_mut()), Some(None)),
+                "not even a moment"
+            );
+            waiting.pop();
+            assert!(now(wait().as_mut()).is_none(), "one has left");
+        });
+    }
+
+    #[test]
     fn permit_granted_too_late_goes_to_the_next() {
         in_paused_time(async {
             let limiters = limiters(1);
