@@ -414,3 +414,34 @@ async fn name_is_looked_up_again_only_after_its_ttl() {
     assert_eq!(count("web.test"), 1, "{asked:?}");
     assert!(count("now.test") > 5, "{asked:?}");
 }
+
+#[tokio::test]
+async fn next_lookup_is_due_after_the_shortest_ttl() {
+    let server = Server::start(vec![
+        ("four.test", 300, four(1)),
+        ("four.test", 100, four(2)),
+        ("six.test", 200, six(1)),
+        ("_long._tcp.test", 400, srv(1, 80, "four.test.")),
+        ("_short._tcp.test", 50, srv(1, 80, "four.test.")),
+    ])
+    .await;
+    let bounds = TtlBounds {
+        min: Duration::from_secs(1),
+        max: Duration::from_hours(1),
+    };
+    let service = |name: &str| DnsName::Service(name.to_owned());
+    for (name, due_s) in [
+        (host("four.test."), 100),
+        // IPv4 addresses may be added.
+        (host("six.test."), 5),
+        (host("none.test."), 5),
+        (service("_long._tcp.test."), 100),
+        (service("_short._tcp.test."), 50),
+    ] {
+        let mut source = server.source(name, bounds);
+        let _ = source.next().await;
+        let due = Duration::from_secs(due_s);
+        let wait = source.wait;
+        assert!((due * 9 / 10..=due).contains(&wait), "{source:?}");
+    }
+}
