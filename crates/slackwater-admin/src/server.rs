@@ -451,3 +451,60 @@ impl Drop for AdminThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::{Instant, sleep};
+
+    const KEPT: &str = "GET /ok HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n";
+    const NEVER: &str = "GET /never HTTP/1.1\r\nhost: a\r\n\r\n";
+    const BODY: &str = "POST /ok HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n";
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_end_in_time() {
+        let mut router = Router::default();
+        let ok = |_| at_once(reply(StatusCode::OK, TEXT, "ok\n"));
+        router.add(Method::GET, "/ok", |_| None, ok);
+        router.add(Method::POST, "/ok", |_| None, ok);
+        let never = |_| core::future::pending().boxed();
+        router.add(Method::GET, "/never", |_| None, never);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        // What a client sends at first, and then every four seconds.
+        for (first, again, ends_s) in [
+            ("", "", 5),
+            ("GET /", "o", 5),
+            (BODY, "x", 5),
+            (KEPT, "", 5),
+            (KEPT, KEPT, 30),
+            (NEVER, "", 35),
+        ] {
+            let mut client = TcpStream::connect(address).await.expect("it listens");
+            let (stream, _) = listener.accept().await.expect("a connection");
+            let began = Instant::now();
+            let sending = async {
+                client
+                    .write_all(first.as_bytes())
+                    .await
+                    .expect("it is read");
+                loop {
+                    sleep(Duration::from_secs(4)).await;
+                    client
+                        .write_all(again.as_bytes())
+                        .await
+                        .expect("it is read");
+                }
+            };
+            let (carrying, stopping) = (Carrying::default(), CancellationToken::new());
+            tokio::select! {
+                () = serve_connection(stream, &router, &carrying, &stopping) => (),
+                () = sending => (),
+            }
+            let ended = began.elapsed().as_millis();
+            assert_eq!(ended / 1000, ends_s, "{first:?}, {again:?}: {ended} ms");
+        }
+    }
+}

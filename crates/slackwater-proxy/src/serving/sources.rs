@@ -296,7 +296,7 @@ pub fn lists(config: &Config) -> Vec<Arc<Discovery>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slackwater_discovery::testing::Folder;
+    use slackwater_discovery::testing::{Folder, FromChannel, holding, whole};
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
@@ -310,6 +310,16 @@ mod tests {
         assert!(fault.to_string().contains("within 50 s"), "{fault}");
         assert_eq!(began.elapsed(), FIRST_ANSWERS_MAX);
         assert!(first_answers(&lists(&config)).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_waits_five_seconds_for_a_silent_source() {
+        let (_list, lists) = tokio::sync::mpsc::unbounded_channel();
+        let source = FromChannel(lists);
+        let silent = Discovery::follow("web", source, whole(), None, holding(&[]));
+        let began = Instant::now();
+        wait_for_fleets(&[Arc::new(silent)]).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(5));
     }
 
     #[tokio::test(start_paused = true)]
