@@ -300,6 +300,10 @@ fn load_allowed(
 mod tests {
     use super::*;
     use crate::record::RecordArgs;
+    use core::pin::pin;
+    use futures_util::FutureExt;
+    use slackwater_discovery::testing::Folder;
+    use tokio::time::advance;
 
     const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -328,6 +332,37 @@ mod tests {
         }
         let in_vain = timeout(PATIENCE, written.changed()).await;
         in_vain.expect_err("it can be read, and nothing has changed");
+    }
+
+    /// A FIFO has an end only once a program has written to it.
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_hangs_is_waited_for_ten_seconds() {
+        let folder = Folder::new("hangs");
+        let fifo = folder.path("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.expect("a program").success());
+        let mut written = unreadable();
+        written.file = Some(fifo.clone());
+        let mut late = Vec::new();
+        for _ in 0..2 {
+            let mut loading = pin!(written.load_again());
+            for wait in [
+                Duration::ZERO,
+                Duration::from_millis(9_990),
+                Duration::from_millis(20),
+            ] {
+                advance(wait).await;
+                let failure = loading.as_mut().now_or_never().map(Result::err);
+                late.push(failure.flatten().map(|fault| fault.to_string()));
+            }
+        }
+        // The runtime waits for the thread that reads.
+        std::fs::write(&fifo, "").expect("it is read");
+        let hangs = Some("the configuration cannot be read: its file hangs".to_owned());
+        assert_eq!(late, [None, None, hangs.clone(), None, None, hangs]);
+        let text = "listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n";
+        written.file = Some(folder.write("regular.toml", text));
+        written.load_again().await.expect("it is another file now");
     }
 
     #[tokio::test(start_paused = true)]
