@@ -426,6 +426,8 @@ mod tests {
     fn failing_requests_need_twenty_requests_and_five_percent() {
         for (requests, failed, is_problem) in [
             (19, 19, false),
+            (20, 0, false),
+            (20, 1, true),
             (100, 4, false),
             (100, 5, true),
             (100, 49, true),
@@ -523,16 +525,24 @@ mod tests {
         facts.certificates = vec![
             certificate(999_999),
             certificate(1_007_200),
-            certificate(2_000_000),
+            certificate(1_172_800),
+            certificate(1_172_801),
         ];
         let told = told(&facts);
         let kinds: Vec<_> = told.iter().map(|(kind, _)| kind.as_str()).collect();
         assert_eq!(
             kinds,
-            ["no_replica", "certificate", "certificate", "reload"]
+            [
+                "no_replica",
+                "certificate",
+                "certificate",
+                "certificate",
+                "reload"
+            ]
         );
         assert!(told[1].1.ends_with("has expired"), "{told:?}");
         assert!(told[2].1.ends_with("expires in 2 hours"), "{told:?}");
-        assert!(told[3].1.ends_with("line 3: unknown key"), "{told:?}");
+        assert!(told[3].1.ends_with("expires in 48 hours"), "{told:?}");
+        assert!(told[4].1.ends_with("line 3: unknown key"), "{told:?}");
     }
 }

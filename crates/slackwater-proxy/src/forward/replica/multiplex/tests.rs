@@ -2,10 +2,12 @@
 
 use super::*;
 use core::net::SocketAddr;
+use futures_util::FutureExt;
 use http::{HeaderName, HeaderValue};
 use rustix::io::Errno;
 use slackwater_config::ReplicaAddress;
 use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::LocalSet;
 
@@ -107,6 +109,73 @@ async fn connections_that_a_replica_is_closing_are_replaced() {
         assert_eq!(multiplex.open.borrow().len(), 1);
     };
     LocalSet::new().run_until(replaced).await;
+}
+
+#[test]
+fn a_replica_has_at_most_256_connections() {
+    let (_, mut options) = multiplex();
+    let deadlines = Deadlines::new(Duration::from_secs(1));
+    for (wanted, allowed) in [(0, 1), (2, 2), (256, 256), (257, 256)] {
+        options.connections_max = wanted;
+        let multiplex = Multiplex::new(&options, false, &deadlines);
+        assert_eq!(multiplex.connections_max, allowed);
+    }
+}
+
+#[tokio::test]
+async fn at_most_256_requests_wait_for_a_stream() {
+    let (multiplex, options) = multiplex();
+    let until = Instant::now() + options.connect;
+    let wait = || Box::pin(multiplex.wait(Length::None, until));
+    let mut waiting: Vec<_> = (0..256).map(|_| wait()).collect();
+    assert!(waiting.iter_mut().all(|it| it.now_or_never().is_none()));
+    let beyond = wait().now_or_never();
+    assert!(matches!(beyond, Some(Err(NoStream::Full))));
+    waiting.pop();
+    assert!(wait().now_or_never().is_none(), "one has left");
+}
+
+/// It answers PINGs, but no request, and in the end not even PINGs.
+#[tokio::test]
+async fn silent_connection_gets_pings_and_is_closed_if_one_is_not_answered() {
+    const PING: u8 = 6;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let (_, options) = multiplex();
+    let deadlines = Deadlines::new(Duration::from_millis(100));
+    let multiplex = Multiplex::new(&options, false, &deadlines);
+    let target = Target::new(ReplicaAddress::Tcp(address), None);
+    let asked = async {
+        tokio::task::spawn_local(async move { deadlines.run(|| ()).await });
+        let permit = find(&multiplex, &target, &options).await;
+        let permit = permit.expect("a stream");
+        let (mut replica, _) = listener.accept().await.expect("a connection");
+        let uri = Uri::from_static("http://replica/");
+        let _request = permit.begin(&Method::GET, &uri, &Fields::default(), true);
+        tokio::time::pause();
+        let began = Instant::now();
+        replica.read_exact(&mut [0; 24]).await.expect("a preface");
+        // SETTINGS.
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        replica.write_all(&settings).await.expect("it is read");
+        let (mut head, mut asked) = ([0; 9], Vec::new());
+        while replica.read_exact(&mut head).await.is_ok() {
+            let mut payload = vec![0; usize::from(head[2])];
+            replica.read_exact(&mut payload).await.expect("a frame");
+            if head[3] == PING {
+                asked.push(began.elapsed().as_secs());
+                head[4] = 1;
+                let answer = [&head[..], &payload].concat();
+                if asked.len() < 4 {
+                    replica.write_all(&answer).await.expect("it is read");
+                }
+            }
+        }
+        (asked, began.elapsed().as_secs())
+    };
+    let asked = tokio::time::timeout(Duration::from_hours(1), asked);
+    let asked = LocalSet::new().run_until(asked).await;
+    assert_eq!(asked, Ok((vec![10, 20, 350, 680], 685)));
 }
 
 /// A stopped process: its kernel takes what it can, and acknowledges that for ever.

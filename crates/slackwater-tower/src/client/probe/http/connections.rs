@@ -272,6 +272,26 @@ mod tests {
         connections.may_try(addr).expect("it can be reached");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn pause_doubles_up_to_five_seconds_until_a_connection_opens() {
+        let connections = Connections::new(1);
+        let addr = addr(1);
+        for _ in 0..2 {
+            for pause_ms in [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
+                connections.may_try(addr).expect("the pause is over");
+                connections.note(addr, false);
+                tokio::time::advance(Duration::from_millis(pause_ms - 1)).await;
+                assert_eq!(
+                    connections.may_try(addr),
+                    Err(Refused::BackOff),
+                    "{pause_ms}"
+                );
+                tokio::time::advance(Duration::from_millis(1)).await;
+            }
+            connections.note(addr, true);
+        }
+    }
+
     #[test]
     fn few_late_replies_are_waited_for() {
         let connections = Connections::new(1);
