@@ -4,12 +4,15 @@
 use crate::client::Client;
 use crate::process::{Agent, until};
 use crate::server::Server;
+use slackwater_config::Timeouts;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 #[tokio::test]
 async fn probes_report_draining_before_the_listener_closes() {
     let server = Server::tcp().await;
-    let mut agent = Agent::start(&server.to, &["--drain-delay", "1m"]).await;
+    let more = ["--drain-delay", "1m", "--drain-timeout", "1h"];
+    let mut agent = Agent::start(&server.to, &more).await;
     agent.terminate();
     until("probes say draining", async || {
         agent.report().await.draining
@@ -23,7 +26,9 @@ async fn probes_report_draining_before_the_listener_closes() {
     let mut client = Client::send(agent.address, "GET", "/").await;
     server.request().await.answer("still here").await;
     assert_eq!(client.answer().await.unwrap().text(), "still here");
-    // A second signal skips the rest of the minute.
+    let _running = Client::send(agent.address, "GET", "/").await;
+    let _exchange = server.request().await;
+    // A second signal skips the rest of the minute, and the hour for the request.
     agent.terminate();
     assert_eq!(agent.ended().await.code(), Some(0));
 }
@@ -57,7 +62,9 @@ async fn unfinished_requests_are_cut_off_at_the_drain_timeout() {
     let mut client = Client::send(agent.address, "GET", "/").await;
     let _exchange = server.request().await;
     agent.terminate();
-    assert_eq!(agent.ended().await.code(), Some(0));
+    // By default, the agent would drain for longer than this.
+    let ended = timeout(Timeouts::default().drain / 2, agent.ended()).await;
+    assert_eq!(ended.expect("in time").code(), Some(0));
     let mut rest = Vec::new();
     let read = tokio::io::AsyncReadExt::read_to_end(&mut client.stream, &mut rest).await;
     assert!(read.is_err() || rest.is_empty());

@@ -76,10 +76,13 @@ async fn share_is_proportional_to_weight_and_follows_its_changes() {
     let sent = proxy.sum("/requests/sent").await;
     assert!(sent >= 160, "counts go on: {sent}");
     let metrics = proxy.admin_page("/metrics").await;
-    assert!(
-        metrics.contains("slackwater_replica_weight{") && metrics.contains("} 7"),
-        "{metrics}"
-    );
+    for (replica, weight) in [(&one, 0), (&two, 7)] {
+        let line = format!(
+            "slackwater_replica_weight{{service=\"default\",replica=\"{}\"}} {weight}\n",
+            replica.address
+        );
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use crate::clients::{Client, get, is_open};
 use crate::frames::{self, DATA, GOAWAY, HEADERS, Reader, SETTINGS, WINDOW_UPDATE};
-use crate::proxy::{PATIENCE, Proxy, unconfigured, until};
+use crate::proxy::{PATIENCE, Proxy, before, unconfigured, until};
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Notify;
-use tokio::time::{interval, timeout};
+use tokio::time::{Instant, interval, timeout};
 
 /// A program file that is removed when this is dropped.
 struct Program(PathBuf);
@@ -261,8 +261,11 @@ async fn http2_client_that_reads_nothing_has_two_seconds_for_goaway() {
     let (reader, mut writer) = (client.reader, client.writer);
     let pings = frames::frame(frames::PING, 0, 0, &[0; 8]).repeat(4096);
     let flood = tokio::spawn(async move { while writer.write_all(&pings).await.is_ok() {} });
+    let began = Instant::now();
     proxy.signal("TERM");
-    assert_eq!(proxy.ended().await.code(), Some(0));
+    let ended = before(Duration::from_secs(10), proxy.ended()).await;
+    assert!(began.elapsed() >= Duration::from_secs(2));
+    assert_eq!(ended.code(), Some(0));
     flood.await.unwrap();
     drop(reader);
 }
