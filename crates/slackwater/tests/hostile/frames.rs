@@ -169,7 +169,8 @@ impl Reader {
     }
 }
 
-/// The status at the beginning of a block; 0 in trailers. RFC 7541, appendices A and B.
+/// The status at the beginning of a block; 0 in trailers, and if an earlier block has put it into
+/// the table. RFC 7541, appendices A and B.
 fn status(block: &[u8]) -> u16 {
     const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
     // An update of the table's size may come first.

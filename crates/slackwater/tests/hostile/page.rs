@@ -19,8 +19,8 @@ table that the tests run against the real process (`cargo test -p slackwater --t
 - the process's memory grew by at most 24 MiB at its peak.
 
 `closed` is the end of the connection. Over HTTP/2 a good request follows on the same connection. It
-gets 200 unless the connection was closed. A GOAWAY frame may be lost with its connection (RFC 9113
-§5.4.1). `limits.head_bytes_max` is 64 KiB and `limits.head_fields_max` 100, the defaults.
+gets 200 unless the connection was closed. `limits.head_bytes_max` is 64 KiB and
+`limits.head_fields_max` 100, the defaults.
 ";
 
 fn page() -> String {

@@ -111,6 +111,8 @@ async fn until_last(read: OwnedReadHalf) -> String {
                 }
                 return said.join(", ");
             }
+            // Trailers, or a status of an earlier response.
+            Some(Heard::Status(_, 0)) => (),
             Some(Heard::Status(_, status)) => say(&mut said, status.to_string()),
             Some(Heard::Reset(code)) => {
                 say(&mut said, format!("reset ({})", frames::code_name(code)));
