@@ -55,6 +55,22 @@ async fn running_requests_finish_after_the_listener_has_closed() {
 }
 
 #[tokio::test]
+async fn second_signal_ends_the_drain() {
+    let server = Server::tcp().await;
+    let more = ["--drain-delay", "0s", "--drain-timeout", "1h"];
+    let mut agent = Agent::start(&server.to, &more).await;
+    let _running = Client::send(agent.address, "GET", "/").await;
+    let _exchange = server.request().await;
+    agent.terminate();
+    until("nothing listens", async || {
+        TcpStream::connect(agent.address).await.is_err()
+    })
+    .await;
+    agent.terminate();
+    assert_eq!(agent.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
 async fn unfinished_requests_are_cut_off_at_the_drain_timeout() {
     let server = Server::tcp().await;
     let more = ["--drain-delay", "0s", "--drain-timeout", "10ms"];

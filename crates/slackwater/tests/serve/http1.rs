@@ -1,9 +1,10 @@
 //! HTTP/1.1 connections: which stay open and which end, and what is sent before the response.
 
 use crate::clients::{self, Client, empty};
-use crate::proxy::{PATIENCE, Proxy, until};
+use crate::proxy::{PATIENCE, Proxy, before, until};
 use crate::replicas::Replica;
 use http::Request;
+use slackwater_config::Timeouts;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -207,7 +208,8 @@ async fn head_started_with_the_previous_request_has_the_head_timeout() {
     let mut client = Client::connect(proxy.address).await;
     client.send(&format!("{GET}GET / HT")).await;
     assert_eq!(client.answer().await.status, 200);
-    assert!(client.rest().await.is_empty());
+    let ended = before(Timeouts::default().head, client.rest());
+    assert!(ended.await.is_empty());
 }
 
 #[tokio::test]
