@@ -237,15 +237,15 @@ mod tests {
             tls: None,
             fleets,
         };
-        let checker = Rc::new(Checker::new(service, verdicts));
-        let checked = Checked {
+        let checks = Rc::new(Checker::new(service, verdicts));
+        let replica = Checked {
             name: "replica".to_owned(),
             address,
             server_name: ServerName::from(address.ip()),
         };
         let checking = async {
             for _ in 0..300 {
-                spawn_local(Rc::clone(&checker).watch(checked.clone()));
+                spawn_local(Rc::clone(&checks).watch(replica.clone()));
             }
             // By then each has begun its check, or waits to.
             for _ in 0..300 {
