@@ -296,7 +296,7 @@ async fn time_spent_on_connecting_does_not_shorten_the_next_attempt() {
         longest = longest.max(began.elapsed());
     }
     assert!(proxy.sum("/requests/connect_failures").await > 0);
-    // Also more than with the default of one second.
+    // More than with the default.
     assert!(longest >= Duration::from_secs(2), "{longest:?}");
 }
 

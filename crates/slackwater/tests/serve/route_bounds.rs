@@ -110,7 +110,7 @@ async fn at_most_256_copies_are_in_flight() {
     let web = Replica::echo("web").await;
     let shadow =
         Replica::scripted(async |mut connection| while connection.more().await > 0 {}).await;
-    // Of the copies, one is at the shadow, which never answers; the others wait for it.
+    // One copy is at the shadow, which never answers. The others wait for its connection.
     let toml = services(&[("web", web.address), ("shadow", shadow.address)])
         + "replica.connections_max = 1\ntimeouts.connect = \"1m\"\n\
            [[routes]]\nservice = \"web\"\nmirror.service = \"shadow\"\n";
