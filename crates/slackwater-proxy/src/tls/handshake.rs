@@ -93,7 +93,7 @@ pub struct Secured {
     pub(crate) certificate: Option<HeaderValue>,
 }
 
-/// Why a connection is not secured; counted already.
+/// Why a connection is not secured.
 #[derive(Debug)]
 pub(crate) enum NotSecured {
     /// The client left, or was notified if possible.

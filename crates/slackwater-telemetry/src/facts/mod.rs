@@ -446,7 +446,7 @@ pub struct RequestCounts {
     pub grpc_failures: u64,
     /// Load reports that came with responses and were passed to the policy.
     pub reports_carried: u64,
-    /// Requests for which the replica had no free connection, and which went elsewhere or waited.
+    /// Requests for which the replica had no free connection or stream.
     pub full: u64,
     /// Requests that the replica, or its agent, rejected without starting them.
     pub shed: u64,

@@ -330,8 +330,12 @@ impl Server {
             tokio::time::sleep(LOOK_INTERVAL).await;
             let status: Status = self.understand(&self.read("/status", JSON).await?)?;
             let replica = status.replicas.iter().find(|it| it.is(drained));
-            // A replica that has left the fleet is not in the status.
-            let in_flight = replica.map_or(0, words::Replica::in_flight);
+            let in_flight = replica.map(words::Replica::in_flight).ok_or_else(|| {
+                Fault::runtime(format!(
+                    "{}: drained, but it has left the fleet, so how many requests it still has is unknown",
+                    words::named(drained),
+                ))
+            })?;
             let was_idle = core::mem::replace(&mut is_idle, in_flight == 0);
             // Two polls in a row: at the first one a worker may not have applied the drain yet.
             if is_idle && was_idle {

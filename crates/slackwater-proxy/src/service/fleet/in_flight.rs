@@ -11,12 +11,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-/// By the name of the service and the address of the replica. Each count exists as long as a fleet
-/// or an attempt uses it.
+/// Counts by service name and replica address. Each exists as long as a fleet or an attempt uses it.
 type Counts = BTreeMap<(Rc<str>, SocketAddr), Weak<Level>>;
 
 /// A worker's counts, for one service.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct InFlightCounts {
     service: Rc<str>,
     /// Shared by all services, also by those that were replaced or removed.

@@ -55,6 +55,20 @@ async fn done(proxy: &Proxy, args: &[&str]) -> String {
     admin(proxy, Some(TOKEN), args).await.well()
 }
 
+/// Sends a request that waits. Returns its client, and which of two replicas has it.
+async fn request_in_flight(proxy: &Proxy) -> (Client, usize) {
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("GET /slow HTTP/1.1\r\nhost: test\r\n\r\n")
+        .await;
+    let place = until("one of them has a request", async || {
+        let shown = proxy.status().await;
+        (0..2).find(|&place| shown["replicas"][place]["in_flight"] == 1)
+    })
+    .await;
+    (client, place)
+}
+
 #[tokio::test]
 async fn admin_commands_drain_weigh_and_restore_a_replica() {
     let go_on = Arc::new(Notify::new());
@@ -63,13 +77,7 @@ async fn admin_commands_drain_weigh_and_restore_a_replica() {
         Replica::slow(&go_on, "two").await,
     );
     let (proxy, _written, token) = controlled("command", &[&one, &two]);
-    let mut held = Client::connect(proxy.address).await;
-    held.send("GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await;
-    let place = until("one of them has a request", async || {
-        let shown = proxy.status().await;
-        (0..2).find(|&place| shown["replicas"][place]["in_flight"] == 1)
-    })
-    .await;
+    let (mut held, place) = request_in_flight(&proxy).await;
     let name = [&one, &two][place].address.to_string();
 
     let drain = ["drain", &name, "--wait", "0"];
@@ -132,13 +140,7 @@ async fn drain_waits_for_requests_from_before_another_weight_or_another_policy()
         Replica::slow(&go_on, "two").await,
     );
     let (proxy, _written, _token) = controlled("command-drain", &[&one, &two]);
-    let mut held = Client::connect(proxy.address).await;
-    held.send("GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await;
-    let place = until("one of them has a request", async || {
-        let shown = proxy.status().await;
-        (0..2).find(|&place| shown["replicas"][place]["in_flight"] == 1)
-    })
-    .await;
+    let (mut held, place) = request_in_flight(&proxy).await;
     let name = [&one, &two][place].address.to_string();
     let drain = ["drain", &name, "--wait", "0"];
 
@@ -156,6 +158,34 @@ async fn drain_waits_for_requests_from_before_another_weight_or_another_policy()
     assert_eq!(held.answer().await.status, 200);
     proxy.settled().await;
     done(&proxy, &drain).await;
+}
+
+#[tokio::test]
+async fn drain_cannot_wait_for_a_replica_that_leaves() {
+    let go_on = Arc::new(Notify::new());
+    let (one, two) = (
+        Replica::slow(&go_on, "one").await,
+        Replica::slow(&go_on, "two").await,
+    );
+    let (proxy, written, token) = controlled("command-leave", &[&one, &two]);
+    let (_held, place) = request_in_flight(&proxy).await;
+    let (leaving, staying) = if place == 0 {
+        (&one, &two)
+    } else {
+        (&two, &one)
+    };
+    let drain = ["drain", &leaving.address.to_string(), "--wait", "60s"];
+    let (drained, ()) = tokio::join!(admin(&proxy, Some(TOKEN), &drain), async {
+        until("it is drained", async || {
+            let shown = proxy.status().await;
+            (shown["replicas"][place]["state"] == "draining").then_some(())
+        })
+        .await;
+        written.become_text(&config(&[staying], &token.section()));
+        done(&proxy, &["reload"]).await;
+    });
+    let why = drained.badly(1);
+    assert!(why.contains("it has left the fleet"), "{why}");
 }
 
 #[tokio::test]

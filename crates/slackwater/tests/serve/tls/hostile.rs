@@ -81,6 +81,7 @@ async fn plain_client_that_stays_is_counted_once() {
     let mut stream = TcpStream::connect(proxy.address).await.unwrap();
     let request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
     stream.write_all(request).await.unwrap();
+    stream.read_u8().await.expect("an answer");
     until("the time for its handshake is over", async || {
         let open = &proxy.status().await["client_connections"]["open"];
         (*open == 0).then_some(())
