@@ -120,7 +120,9 @@ impl Inflation {
         if self.queries >= QUERIES_MIN {
             self.find(sums.queries, span_ns, passed_ns, may_wait);
         }
-        self.few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
+        // Without a capacity, the few so far may have waited, and any that met more waited longer.
+        let most = self.capacity.unwrap_or(self.unloaded_rif + ONE_RIF / 2);
+        self.few = (self.usual_rif / 2).min(most);
     }
 
     /// Adds a query with this latency that met this many others.
@@ -381,6 +383,13 @@ mod tests {
         usual.capacity = Some(ONE_RIF / 2);
         end(&mut usual, 1, 7, 4 * MS);
         assert!(is_few(&usual, 0) && !is_few(&usual, 1), "alone is few");
+        // While nothing shows what can be carried, the few so far decide.
+        for (quarters, most) in [(9, 2), (11, 3)] {
+            let mut unsure = after(40, 1);
+            unsure.unloaded_rif = ONE_RIF * quarters / 4;
+            end(&mut unsure, 1_000, 49, 100 * MS);
+            assert!(is_few(&unsure, most - 1) && !is_few(&unsure, most));
+        }
     }
 
     #[test]
