@@ -69,7 +69,7 @@ enum Chore {
     /// Replicas that fail at once, hang, restart cold or stall, with and without the mechanisms
     /// against it; real processes; numbers without a verdict (fifteen minutes)
     Troubles(troubles::Options),
-    /// Attacks on serve between real servers, compared with nginx and `HAProxy`; fails if a bar is
+    /// Attacks on serve between real servers, compared with nginx and HAProxy; fails if a bar is
     /// missed (ten minutes)
     Siege(siege::Options),
     /// Slow requests under load, in three sources: the access log, the decisions, and the spans at
@@ -82,7 +82,7 @@ enum Chore {
     /// Each policy before replicas that burn CPU under quotas, beside neighbours, or at twice the
     /// cost; as root, for cgroups (a quarter of an hour for each round)
     Room(room::Options),
-    /// Replicas with a cache each, behind serve by key and behind Envoy, `HAProxy` and nginx
+    /// Replicas with a cache each, behind serve by key and behind Envoy, HAProxy and nginx
     /// with consistent hashing; peers that are not installed are skipped; numbers without a verdict
     /// (half an hour)
     Caches(caches::Options),

@@ -28,7 +28,8 @@ pub(crate) fn head() -> String {
 
 /// The arguments of this process, of which the first is the name of its chore.
 pub(crate) fn arguments() -> impl Iterator<Item = String> {
-    std::env::args().skip(1)
+    let arguments = std::env::args_os().skip(1);
+    arguments.map(|argument| argument.to_string_lossy().into_owned())
 }
 
 /// Today.

@@ -72,16 +72,28 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
     let mut command = String::from("cargo xtask");
     for argument in arguments {
         command.push(' ');
-        command += shown(&argument);
+        command += &shown(&argument);
     }
     command
 }
 
-/// A word of a command. Where a program is on a machine says nothing to readers elsewhere.
-fn shown(word: &str) -> &str {
-    let path = Path::new(word);
+/// A word of a command, as a shell takes it. Where a program is on a machine says nothing to readers
+/// elsewhere.
+fn shown(word: &str) -> String {
+    let value = match word.split_once('=') {
+        Some((option, value)) if option.starts_with("--") => value,
+        _ => word,
+    };
+    let path = Path::new(value);
     let name = path.file_name().and_then(OsStr::to_str);
-    name.filter(|_| path.is_absolute()).unwrap_or(word)
+    let name = name.filter(|_| path.is_absolute()).unwrap_or(value);
+    let word = format!("{}{name}", &word[..word.len() - value.len()]);
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./,:=@%+".contains(it);
+    if word.chars().all(is_plain) {
+        word
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// Checks and their results, in order.
@@ -177,10 +189,14 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_without_the_places_of_programs() {
-        let arguments = ["chaos", "--much", "--with", "/home/me/bin/tool"].map(str::to_owned);
-        assert_eq!(
-            command(arguments.into_iter()),
-            "cargo xtask chaos --much --with tool"
-        );
+        for (arguments, expected) in [
+            (["--with", "/home/me/bin/tool"], "--with tool"),
+            (["--much", "--with=/home/me/bin/tool"], "--much --with=tool"),
+            (["--file", "**/a.rs"], "--file '**/a.rs'"),
+            (["--key", "a = 'b'"], r"--key 'a = '\''b'\'''"),
+        ] {
+            let found = command(arguments.map(str::to_owned).into_iter());
+            assert_eq!(found, format!("cargo xtask {expected}"));
+        }
     }
 }

@@ -27,14 +27,14 @@ pub(crate) struct Options {
     /// Names of figures; none: all
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
-    /// Seeds of each figure, from 1 up; by default 3 of fig6, and 1 of each other
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    /// Seeds of each figure: 1 to 10,000; by default 3 of fig6, and 1 of each other
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
-    /// The first seed, from 1 up
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    /// The first seed: 1 to 1,000,000,000; by default 1
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_000_000_000))]
     first_seed: Option<u64>,
-    /// Threads of the simulator, from 1 up
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    /// Threads of the simulator: 1 to 1,024; by default one for each core
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_024))]
     threads: Option<u64>,
 }
 

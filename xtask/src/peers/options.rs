@@ -9,7 +9,7 @@ pub(crate) struct Options {
     /// Keeps the temporary folder with configuration and logs
     #[arg(long)]
     pub(super) keep: bool,
-    /// Size of downloads and uploads: 1 to 16,384
+    /// Size of downloads and uploads, in MiB: 1 to 16,384
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=16_384))]
     #[arg(default_value_t = 1_024)]
     pub(super) size_mib: u64,

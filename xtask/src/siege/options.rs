@@ -19,8 +19,8 @@ pub(crate) struct Options {
     /// busy machine
     #[arg(long)]
     pub(super) short: bool,
-    /// Repeats attacks on one process with new seeds for this long, while innocents keep running: 1
-    /// to 1,440
+    /// Repeats attacks on one process with new seeds for this many minutes, while innocents keep
+    /// running: 1 to 1,440
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_440))]
     pub(super) minutes: Option<u64>,
     /// Seed of all random draws

@@ -432,7 +432,7 @@ async fn next_lookup_is_due_after_the_shortest_ttl() {
     let service = |name: &str| DnsName::Service(name.to_owned());
     for (name, due_s) in [
         (host("four.test."), 100),
-        // IPv4 addresses may be added.
+        // Without an IPv4 address, which may come soon.
         (host("six.test."), 5),
         (host("none.test."), 5),
         (service("_long._tcp.test."), 100),

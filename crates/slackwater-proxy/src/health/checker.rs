@@ -218,7 +218,7 @@ mod tests {
     async fn a_service_has_at_most_256_checks_at_a_time() {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
-        // It shows at once which connections have come.
+        // One of the standard library shows at once which connections have come.
         let listener = socket.listen(1024).and_then(TcpListener::into_std);
         let listener = listener.expect("a listener");
         let address = listener.local_addr().expect("bound");

@@ -298,7 +298,7 @@ pub(crate) fn address_in(line: &str) -> SocketAddr {
 /// Awaits what must happen long before this has passed, such as the default of a setting that is
 /// shorter.
 pub(crate) async fn before<T>(late: Duration, what: impl Future<Output = T>) -> T {
-    let waiting = tokio::time::timeout(late / 2, what).await;
+    let waiting = tokio::time::timeout(late * 9 / 10, what).await;
     waiting.expect("it takes too long")
 }
 

@@ -135,7 +135,7 @@ async fn at_most_256_requests_wait_for_a_stream() {
     assert!(wait().now_or_never().is_none(), "one has left");
 }
 
-/// It answers PINGs, but no request, and in the end not even PINGs.
+/// A replica that answers PINGs, but no request, and in the end not even PINGs.
 #[tokio::test]
 async fn silent_connection_gets_pings_and_is_closed_if_one_is_not_answered() {
     const PING: u8 = 6;
