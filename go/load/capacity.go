@@ -240,6 +240,12 @@ func (e *CapacityEstimator) costNS() (uint64, bool) {
 func (e *CapacityEstimator) capacity() (uint64, CapacitySource) {
 	capacity, source := e.contention.capacity, SourceWaits
 	byLatency := e.inflation.capacity
+	// Queries that wait off the CPU may be in a queue. Until latency shows what one takes without
+	// others, the whole queue would count as carried.
+	mayBeQueue := e.contention.waitsElsewhere() && !e.contention.isRecent()
+	if mayBeQueue && !byLatency.Known {
+		return 0, SourceNone
+	}
 	switch {
 	case capacity.Known && byLatency.Known:
 		// Latency is the noisier of the two. It counts if it shows a bottleneck other than the CPU:

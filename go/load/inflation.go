@@ -115,10 +115,12 @@ func (n *inflation) read(spanNS, passedNS uint64, mayWait bool) {
 	if n.queries >= inflationQueriesMin {
 		n.find(sums.queries, spanNS, passedNS, mayWait)
 	}
-	n.few = n.usualRIF / 2
+	// Without a capacity, the few so far may have waited, and any that met more waited longer.
+	most := n.unloadedRIF + oneRIF/2
 	if n.capacity.Known {
-		n.few = min(n.few, n.capacity.Value)
+		most = n.capacity.Value
 	}
+	n.few = min(n.usualRIF/2, most)
 }
 
 // follow moves the means towards the newest queries.
