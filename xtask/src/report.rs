@@ -77,8 +77,8 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
     command
 }
 
-/// A word of a command, as a shell takes it. Where a program is on a machine says nothing to readers
-/// elsewhere.
+/// A word of a command, as a shell takes it. Where a program is on a machine says nothing to
+/// readers elsewhere.
 fn shown(word: &str) -> String {
     let value = match word.split_once('=') {
         Some((option, value)) if option.starts_with("--") => value,

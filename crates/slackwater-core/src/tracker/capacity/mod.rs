@@ -274,8 +274,8 @@ impl CapacityEstimator {
     /// The capacity that is known so far, and its source.
     fn capacity(&self) -> Option<(Fine, CapacitySource)> {
         let by_latency = (self.inflation.capacity()).map(|it| (it, CapacitySource::Latency));
-        // Queries that wait off the CPU may be in a queue. Until latency shows what one takes without
-        // others, the whole queue would count as carried.
+        // Queries that wait off the CPU may be in a queue. Until latency shows what one takes
+        // without others, the whole queue would count as carried.
         let may_be_queue = self.contention.waits_elsewhere() && !self.contention.is_recent();
         let by_waits = (self.contention.capacity())
             .filter(|_| by_latency.is_some() || !may_be_queue)

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-/// Counts by service name and replica address. Each exists as long as a fleet or an attempt uses it.
+/// Counts by service name and replica address. Each exists while a fleet or an attempt uses it.
 type Counts = BTreeMap<(Rc<str>, SocketAddr), Weak<Level>>;
 
 /// A worker's counts, for one service.
