@@ -1,5 +1,6 @@
 //! Finds and runs other programs, and builds our own command with cargo.
 
+use crate::output::say;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,6 +17,15 @@ pub(crate) fn installed(name: &str, also: &[impl AsRef<Path>]) -> Option<PathBuf
     let folders = std::env::split_paths(&path).chain(also);
     let mut files = folders.map(|folder| folder.join(name));
     files.find(|file| file.is_file())
+}
+
+/// The command to test: this file, or else the command as it is built with a profile.
+pub(crate) fn find_slackwater(file: Option<&Path>, profile: &str) -> Result<PathBuf, String> {
+    if let Some(file) = file {
+        return Ok(file.to_path_buf());
+    }
+    say(&format!("building slackwater with the profile {profile}"));
+    build_slackwater(profile, &[])
 }
 
 /// Builds the command with a profile, and returns its path.

@@ -4,7 +4,7 @@
 //! checked for syntax. The metrics are those of a running demo: a real proxy before replicas, with
 //! requests and probes.
 
-use crate::command::{build_slackwater, first_line, root};
+use crate::command::{find_slackwater, first_line, root};
 use crate::folder::Folder;
 use crate::loopback::http;
 use crate::loopback::ports::FreePorts;
@@ -49,10 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     say(&format!(
         "promtool: {count} queries of the dashboard are queries"
     ));
-    let slackwater = match &options.slackwater {
-        Some(file) => file.clone(),
-        None => build_slackwater("dev", &[])?,
-    };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), "dev")?;
     let processes = Processes::new(&folder.path)?;
     let admin = {
         // The ports are free again from here on.

@@ -14,7 +14,7 @@ mod options;
 mod page;
 mod tools;
 
-use crate::command::build;
+use crate::command::{build, find_slackwater};
 use crate::folder::Folder;
 use crate::loopback::ports::FreePorts;
 use crate::loopback::processes::Processes;
@@ -38,10 +38,7 @@ use std::thread;
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     say(&format!("at {}", commit()));
     let profile = options.profile();
-    let slackwater = match &options.slackwater {
-        Some(file) => file.clone(),
-        None => build("slackwater", profile, &[])?,
-    };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), profile)?;
     let keyed = match &options.keyed {
         Some(file) => file.clone(),
         None => build("slackwater-keyed", profile, &[])?,

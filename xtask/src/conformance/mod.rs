@@ -16,10 +16,9 @@ mod site;
 mod tools;
 mod websocket;
 
-use crate::command::build_slackwater;
+use crate::command::find_slackwater;
 use crate::folder::Folder;
 use crate::loopback::processes::Processes;
-use crate::output::say;
 use crate::report::{Page, Report};
 use site::Site;
 use std::path::PathBuf;
@@ -42,12 +41,7 @@ pub(crate) struct Options {
 /// Runs everything. Returns an error if a step failed, or if checks failed, with their number.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let tools = Tools::find()?;
-    let slackwater = if let Some(file) = &options.slackwater {
-        file.clone()
-    } else {
-        say("building slackwater with the profile quick");
-        build_slackwater("quick", &[])?
-    };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), "quick")?;
     let folder = Folder::new("conformance", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;

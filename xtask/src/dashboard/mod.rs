@@ -17,11 +17,10 @@ mod serve;
 mod tab;
 mod views;
 
-use crate::command::{build_slackwater, first_line};
+use crate::command::{find_slackwater, first_line};
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
-use crate::output::say;
 use crate::report::{Page, Report};
 use browser::Browser;
 use core::time::Duration;
@@ -92,13 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         tools,
     };
     let chromium = browser::find(&processes)?;
-    let slackwater = if let Some(file) = &options.slackwater {
-        file.clone()
-    } else {
-        let profile = options.profile();
-        say(&format!("building slackwater with the profile {profile}"));
-        build_slackwater(profile, &[])?
-    };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), options.profile())?;
     if let Some(shots) = &options.shots {
         fs::create_dir_all(shots).map_err(|error| format!("{}: {error}", shots.display()))?;
     }

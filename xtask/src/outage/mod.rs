@@ -11,7 +11,7 @@ mod live;
 mod signs;
 mod site;
 
-use crate::command::{build, first_line};
+use crate::command::{find_slackwater, first_line};
 use crate::dashboard::Photographer;
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
@@ -76,10 +76,7 @@ pub(crate) struct Options {
 ///
 /// Fails if a process did not start, or if a report was late.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let slackwater = match &options.slackwater {
-        Some(file) => file.clone(),
-        None => build("slackwater", "dev", &[])?,
-    };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), "dev")?;
     let folder = Folder::new("outage", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;

@@ -17,7 +17,7 @@ mod page;
 mod schedule;
 mod site;
 
-use crate::command::build;
+use crate::command::{build, find_slackwater};
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
@@ -46,10 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     // Checked before minutes are spent on building; building itself runs outside of the group.
     drop(Cgroups::new(OUR_SHARES, APPARATUS_SHARES)?);
     let profile = options.profile();
-    let slackwater = match &options.slackwater {
-        Some(file) => file.clone(),
-        None => build("slackwater", profile, &[])?,
-    };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), profile)?;
     let burner = build("slackwater-burner", profile, &[])?;
     let cgroups = Cgroups::new(OUR_SHARES, APPARATUS_SHARES)?;
     let folder = Folder::new("room", options.keep)?;

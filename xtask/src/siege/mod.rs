@@ -28,7 +28,7 @@ mod smuggling;
 mod standstill;
 mod wire;
 
-use crate::command::build_slackwater;
+use crate::command::find_slackwater;
 use crate::folder::Folder;
 use crate::loopback::processes::Processes;
 use crate::output::say;
@@ -54,13 +54,8 @@ const PARTS: [(&str, Part); 9] = [
 
 /// Runs everything. Returns an error if a step failed, or if bars were missed, with their number.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let slackwater = if let Some(file) = &options.slackwater {
-        file.clone()
-    } else {
-        let profile = if options.short { "dev" } else { "quick" };
-        say(&format!("building slackwater with the profile {profile}"));
-        build_slackwater(profile, &[])?
-    };
+    let profile = if options.short { "dev" } else { "quick" };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), profile)?;
     let folder = Folder::new("siege", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;

@@ -8,7 +8,7 @@
 mod compare;
 mod site;
 
-use crate::command::build;
+use crate::command::{build, find_slackwater};
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
@@ -45,10 +45,7 @@ pub(crate) struct Options {
 /// Fails if something did not start or did not arrive, or if the three disagree.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let profile = if options.short { "dev" } else { "quick" };
-    let slackwater = match &options.slackwater {
-        Some(file) => file.clone(),
-        None => build("slackwater", profile, &[])?,
-    };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), profile)?;
     let collector = build("slackwater-collector", profile, &[])?;
     let folder = Folder::new("story", options.keep)?;
     let processes = Processes::new(&folder.path)?;

@@ -10,7 +10,7 @@
 mod lanes;
 
 use crate::chaos::certificates::{Authority, Certificates};
-use crate::command::build;
+use crate::command::find_slackwater;
 use crate::folder::Folder;
 use crate::loopback::behaviour::Behaviour;
 use crate::loopback::load::Load;
@@ -65,10 +65,7 @@ pub(crate) struct Options {
 ///
 /// Fails if a process did not start or end, or if a request failed.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let slackwater = match &options.slackwater {
-        Some(file) => file.clone(),
-        None => build("slackwater", "quick", &[])?,
-    };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), "quick")?;
     let agent = options.agent.as_ref().unwrap_or(&slackwater);
     let folder = Folder::new("training", options.keep)?;
     let processes = Processes::new(&folder.path)?;

@@ -18,7 +18,7 @@ mod plan;
 mod play;
 mod results;
 
-use crate::command::build_slackwater;
+use crate::command::find_slackwater;
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
@@ -31,13 +31,7 @@ use results::Results;
 /// does not hold.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let cases = options.cases()?;
-    let slackwater = if let Some(file) = &options.slackwater {
-        file.clone()
-    } else {
-        let profile = options.profile();
-        say(&format!("building slackwater with the profile {profile}"));
-        build_slackwater(profile, &[])?
-    };
+    let slackwater = find_slackwater(options.slackwater.as_deref(), options.profile())?;
     let folder = Folder::new("troubles", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;
