@@ -464,7 +464,7 @@ mod tests {
     const BODY: &str = "POST /ok HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n";
 
     #[tokio::test(start_paused = true)]
-    async fn connections_end_in_time() {
+    async fn connections_end_at_their_time_limits() {
         let mut router = Router::default();
         let ok = |_| at_once(reply(StatusCode::OK, TEXT, "ok\n"));
         router.add(Method::GET, "/ok", |_| None, ok);
