@@ -53,8 +53,8 @@ pub(crate) async fn serve<H: Handler>(
     let mut loan = Loan::of(Some(Rc::clone(&clients.memory.uploads)));
     let wants_end = Cell::new(false);
     let mut has_left = false;
-    let mut streams = FuturesUnordered::new();
     let polls_left = Rc::new(Cell::new(0));
+    let mut streams = no_streams(&polls_left);
     let serving = poll_fn(|cx| {
         polls_left.set(STREAMS_A_TURN);
         if wants_end.take() {
@@ -68,13 +68,13 @@ pub(crate) async fn serve<H: Handler>(
                 };
                 let (reader, writer) = owners(&connection, key);
                 streams.push(InTurn {
-                    stream: requests.http2.run(Job {
+                    stream: Some(requests.http2.run(Job {
                         session: Rc::clone(&session),
                         origin: Rc::clone(&origin),
                         head,
                         reader,
                         writer,
-                    }),
+                    })),
                     polls_left: Rc::clone(&polls_left),
                 });
             }
@@ -136,10 +136,22 @@ pub(crate) async fn serve<H: Handler>(
     }
 }
 
+/// A set for streams. Once it has polled as many as it holds it wakes its task, which would poll
+/// the connection in vain. So it holds one more, which never ends and is polled only once.
+fn no_streams<F: Future + Unpin>(polls_left: &Rc<Cell<usize>>) -> FuturesUnordered<InTurn<F>> {
+    let streams = FuturesUnordered::new();
+    streams.push(InTurn {
+        stream: None,
+        polls_left: Rc::clone(polls_left),
+    });
+    streams
+}
+
 /// A stream's work, deferred to the connection's next turn once this turn has polled enough
 /// streams.
 struct InTurn<F> {
-    stream: F,
+    /// `None` never ends.
+    stream: Option<F>,
     polls_left: Rc<Cell<usize>>,
 }
 
@@ -152,7 +164,10 @@ impl<F: Future + Unpin> Future for InTurn<F> {
             return Poll::Pending;
         };
         self.polls_left.set(left);
-        Pin::new(&mut self.stream).poll(cx)
+        match &mut self.stream {
+            Some(stream) => Pin::new(stream).poll(cx),
+            None => Poll::Pending,
+        }
     }
 }
 
@@ -329,32 +344,49 @@ async fn respond<H: Handler>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::future::ready;
     use core::task::Waker;
 
-    /// Makes `count` streams that are ready when they are polled.
+    /// Makes `count` streams that end once they have been polled this often, in a set that was
+    /// polled before.
     fn streams(
         count: usize,
+        polls: usize,
         polls_left: &Rc<Cell<usize>>,
     ) -> FuturesUnordered<InTurn<impl Future<Output = ()> + use<>>> {
-        let stream = || InTurn {
-            stream: ready(()),
-            polls_left: Rc::clone(polls_left),
-        };
-        (0..count).map(|_| stream()).collect()
+        let mut streams = no_streams(polls_left);
+        let left = polls_left.replace(1);
+        let noop = &mut Context::from_waker(Waker::noop());
+        assert!(streams.poll_next_unpin(noop).is_pending());
+        polls_left.set(left);
+        for _ in 0..count {
+            let mut polls = polls;
+            streams.push(InTurn {
+                stream: Some(poll_fn(move |_| {
+                    polls -= 1;
+                    if polls == 0 {
+                        Poll::Ready(())
+                    } else {
+                        Poll::Pending
+                    }
+                })),
+                polls_left: Rc::clone(polls_left),
+            });
+        }
+        streams
     }
 
     #[tokio::test]
     async fn a_turn_polls_a_limited_number_of_streams() {
         let polls_left = Rc::default();
-        let mut streams = streams(2 * STREAMS_A_TURN + 1, &polls_left);
+        let mut streams = streams(2 * STREAMS_A_TURN + 1, 1, &polls_left);
         let mut done_by_turn = Vec::new();
         poll_fn(|cx| {
             polls_left.set(STREAMS_A_TURN);
             let before = streams.len();
             while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
             done_by_turn.push(before - streams.len());
-            if streams.is_empty() {
+            // The one that never ends is left.
+            if streams.len() == 1 {
                 Poll::Ready(())
             } else {
                 Poll::Pending
@@ -368,18 +400,27 @@ mod tests {
     #[tokio::test]
     async fn deferred_streams_wait_until_the_runtime_has_polled_the_sockets() {
         let polls_left = Rc::new(Cell::new(0));
-        let mut streams = streams(2, &polls_left);
+        let mut streams = streams(2, 1, &polls_left);
         let waker = std::sync::Arc::new(Woken::default());
         let task = Waker::from(std::sync::Arc::clone(&waker));
-        // The set wakes its task when it has polled all of its streams; that makes no progress
-        // here.
-        for is_woken in [true, false] {
-            let polled = streams.poll_next_unpin(&mut Context::from_waker(&task));
-            assert!(polled.is_pending());
-            assert_eq!(waker.take(), is_woken, "not before the runtime's turn");
-        }
+        let polled = streams.poll_next_unpin(&mut Context::from_waker(&task));
+        assert!(polled.is_pending());
+        assert!(!waker.take(), "not before the runtime's turn");
         tokio::task::yield_now().await;
         assert!(waker.take(), "but then");
+    }
+
+    #[test]
+    fn streams_that_wait_do_not_wake_their_connection() {
+        let polls_left = Rc::new(Cell::new(STREAMS_A_TURN));
+        let waker = std::sync::Arc::new(Woken::default());
+        let task = Waker::from(std::sync::Arc::clone(&waker));
+        for count in [0, 1, 3] {
+            let mut streams = streams(count, 2, &polls_left);
+            let polled = streams.poll_next_unpin(&mut Context::from_waker(&task));
+            assert!(polled.is_pending());
+            assert!(!waker.take(), "{count}");
+        }
     }
 
     #[derive(Debug, Default)]

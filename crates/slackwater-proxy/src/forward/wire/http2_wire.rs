@@ -83,48 +83,53 @@ impl<N: Notes> Wire<N> {
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        work: impl FnMut(&mut Context<'_>),
+        work: impl FnOnce(&mut Context<'_>),
     ) -> Poll<()> {
         self.connection.borrow_mut().enter(cx);
-        let polled = self.poll_turns(cx, work);
+        let polled = self.poll_turn(cx, work);
         self.connection.borrow_mut().leave();
         polled
     }
 
-    fn poll_turns(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut work: impl FnMut(&mut Context<'_>),
-    ) -> Poll<()> {
-        let mut looked_at = 0;
-        self.has_more = false;
+    fn poll_turn(&mut self, cx: &mut Context<'_>, work: impl FnOnce(&mut Context<'_>)) -> Poll<()> {
+        let read = self.read_turn(cx);
+        work(cx);
+        let is_written = match self.poll_write(cx) {
+            Poll::Ready(Ok(())) => true,
+            Poll::Ready(Err(error)) => {
+                let ended = Ended::Failed(error.kind());
+                self.connection.borrow_mut().end(ended);
+                return Poll::Ready(());
+            }
+            Poll::Pending => false,
+        };
+        let connection = self.connection.borrow();
+        if connection.is_over() && is_written {
+            drop(connection);
+            // The connection ends even if the shutdown fails.
+            return Pin::new(&mut self.stream).poll_shutdown(cx).map(drop);
+        }
+        self.has_more = match read {
+            ReadOutcome::Some(_) => true,
+            ReadOutcome::NotYet => false,
+            ReadOutcome::Unwanted => connection.wants_more(),
+        };
+        if self.has_more {
+            turn::end(cx);
+        }
+        Poll::Pending
+    }
+
+    /// Reads until there is nothing more, too much output, or enough for one turn.
+    fn read_turn(&mut self, cx: &mut Context<'_>) -> ReadOutcome {
+        let mut octets_read = 0;
         loop {
-            let read = self.read(cx);
-            work(cx);
-            let is_written = match self.poll_write(cx) {
-                Poll::Ready(Ok(())) => true,
-                Poll::Ready(Err(error)) => {
-                    let ended = Ended::Failed(error.kind());
-                    self.connection.borrow_mut().end(ended);
-                    return Poll::Ready(());
-                }
-                Poll::Pending => false,
-            };
-            let connection = self.connection.borrow();
-            if connection.is_over() && is_written {
-                drop(connection);
-                // The connection ends even if the shutdown fails.
-                return Pin::new(&mut self.stream).poll_shutdown(cx).map(drop);
+            match self.read(cx) {
+                ReadOutcome::Some(octets) => octets_read += octets,
+                ended => return ended,
             }
-            match read {
-                ReadOutcome::Some(octets) => looked_at += octets,
-                ReadOutcome::Unwanted if connection.wants_more() => (),
-                ReadOutcome::NotYet | ReadOutcome::Unwanted => return Poll::Pending,
-            }
-            if !self.unread.is_empty() || looked_at >= TURN_BYTES {
-                self.has_more = true;
-                turn::end(cx);
-                return Poll::Pending;
+            if !self.unread.is_empty() || octets_read >= TURN_BYTES {
+                return ReadOutcome::Some(octets_read);
             }
         }
     }
