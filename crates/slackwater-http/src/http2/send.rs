@@ -94,11 +94,12 @@ impl Connection {
         key
     }
 
-    /// Sends an interim response, if the final one has not been sent and there is room.
+    /// Sends an interim response, if the final one has not been sent and there is room. 100 needs
+    /// none: it comes once, and the client may send nothing before.
     pub fn send_interim(&mut self, key: Key, status: StatusCode, headers: &Fields) {
         let stream = &self.streams[key];
         let is_awaited = matches!(stream.answer, Answer::None) && !stream.is_closed();
-        if is_awaited && self.out.len() < ROOM_BYTES {
+        if is_awaited && (status == StatusCode::CONTINUE || self.out.len() < ROOM_BYTES) {
             let id = stream.id;
             self.write_block(id, false, |encoder, text| {
                 encode_response(encoder, text, status, headers);

@@ -144,6 +144,38 @@ async fn unsafe_requests_are_not_resent_after_a_goaway_with_an_error() {
     proxy.settled().await;
 }
 
+#[tokio::test]
+async fn request_that_is_reset_before_its_turn_is_not_begun() {
+    let replica = Replica::scripted(|mut connection| async move {
+        while connection.head().await.is_some() {
+            connection.answer("ok").await;
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let (read, mut writer) = TcpStream::connect(proxy.address)
+        .await
+        .unwrap()
+        .into_split();
+    let mut reader = Reader::new(read);
+    // A turn reads the first 32 requests and begins at most 16; the next one reads the rest first.
+    let ids = |range: core::ops::Range<u32>| range.map(|number| 2 * number + 1);
+    let asked = [
+        frames::preface(),
+        ids(0..40).flat_map(|id| frames::get(id, "/")).collect(),
+        ids(16..32).flat_map(frames::reset).collect(),
+    ];
+    writer.write_all(&asked.concat()).await.unwrap();
+    let mut answers = 0;
+    while answers < 24 {
+        let frame = timeout(PATIENCE, reader.frame()).await;
+        let (kind, ..) = frame.unwrap().expect("the connection stays");
+        answers += u32::from(kind == HEADERS);
+    }
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/sent").await, 24);
+}
+
 /// Repeats the request `paid`, and each time cancels another request once that one has started.
 /// Returns the number of cancelled requests when the client was cut off; `None` if it never was.
 async fn taken_back_until_cut_off(paid: &[(&str, &str)]) -> Option<u32> {

@@ -21,6 +21,26 @@ fn complete_response_is_sent_at_once() {
 }
 
 #[test]
+fn interim_responses_except_100_are_left_out_while_much_output_waits() {
+    let mut server = Peer::server();
+    server.feed(&settings(&[(4, 1 << 20)]));
+    server.feed(&window_update(0, 1 << 20));
+    server.feed(&[get(1), open(3)].concat());
+    let (download, upload) = (server.request(), server.request());
+    server.ok(download, false);
+    let mut piece = large(1 << 20);
+    assert!(server.send(download, &mut piece, true).is_pending());
+    for status in [StatusCode::EARLY_HINTS, StatusCode::CONTINUE] {
+        let headers = Fields::new();
+        server.connection.send_interim(upload, status, &headers);
+    }
+    let heads = server.sent().into_iter().filter(|sent| sent.2 == 3);
+    let heads: Vec<_> = heads.map(|(_, _, _, block)| block).collect();
+    assert_eq!(heads.len(), 1);
+    assert!(heads[0].ends_with(b"100"), "{heads:?}");
+}
+
+#[test]
 fn complete_response_resets_an_unfinished_request() {
     let mut server = Peer::server();
     server.feed(&open(1));

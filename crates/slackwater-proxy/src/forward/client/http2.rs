@@ -308,6 +308,12 @@ async fn respond<H: Handler>(
 ) -> Option<Answer<H::Watch>> {
     let in_flight = RequestInFlight::new(session);
     let unanswered = session.resets.begin();
+    // The client may have reset the stream while it waited for its turn.
+    let is_lost = poll_fn(|cx| Poll::Ready(writer.poll_lost(cx).is_ready()));
+    if is_lost.await {
+        buffers::take_headers_back(head.headers);
+        return None;
+    }
     let clients = &session.clients;
     let mut incoming = Incoming::new(reader, head.length);
     if !incoming.is_end_stream() && head.headers.contains_key(header::EXPECT) {

@@ -80,14 +80,25 @@ struct Freed {
     waiting: Cell<usize>,
     any: Notify,
     with_body: Notify,
+    /// Whether the next stream is for a request with a body. The two kinds take turns.
+    is_for_body: Cell<bool>,
 }
 
 impl Freed {
+    /// Wakes one of each kind. The first that runs takes the stream, if that takes bodies; the
+    /// other waits again, behind its kind.
     fn call_one(&self) {
-        if self.waiting.get() > 0 {
-            self.any.notify_one();
-            self.with_body.notify_one();
+        if self.waiting.get() == 0 {
+            return;
         }
+        let is_for_body = self.is_for_body.replace(!self.is_for_body.get());
+        let (first, second) = if is_for_body {
+            (&self.with_body, &self.any)
+        } else {
+            (&self.any, &self.with_body)
+        };
+        first.notify_one();
+        second.notify_one();
     }
 
     /// Wakes all, when there may be streams for several.

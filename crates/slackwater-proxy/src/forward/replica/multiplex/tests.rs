@@ -135,6 +135,42 @@ async fn at_most_256_requests_wait_for_a_stream() {
     assert!(wait().now_or_never().is_none(), "one has left");
 }
 
+#[tokio::test]
+async fn streams_go_to_requests_with_and_without_a_body_in_turn() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let (_, mut options) = multiplex();
+    options.connections_max = 1;
+    let multiplex = Multiplex::new(&options, false, &Deadlines::new(Duration::from_secs(1)));
+    let target = Target::new(ReplicaAddress::Tcp(address), None);
+    let (served, waits) = (RefCell::new(Vec::new()), (options.connect, options.connect));
+    let all = Rc::new((multiplex, options, target, served));
+    let served = async {
+        let held = find(&all.0, &all.2, &all.1).await.expect("a stream");
+        let (none, any) = (Length::None, Length::Any);
+        let requests = [none, none, none, any, any].map(|body| {
+            let all = Rc::clone(&all);
+            tokio::task::spawn_local(async move {
+                let (multiplex, options, target, served) = &*all;
+                let found = multiplex.find_or_open(target, options, body, waits).await;
+                let _permit = found.expect("a stream, some time");
+                served.borrow_mut().push(body == any);
+                tokio::task::yield_now().await;
+            })
+        });
+        while all.0.freed.waiting.get() < requests.len() {
+            tokio::task::yield_now().await;
+        }
+        drop(held);
+        for request in requests {
+            request.await.expect("no panic");
+        }
+        all.3.take()
+    };
+    let served = LocalSet::new().run_until(served).await;
+    assert_eq!(served, [false, true, false, true, false]);
+}
+
 /// A replica that answers PINGs, but no request, and in the end not even PINGs.
 #[tokio::test]
 async fn silent_connection_gets_pings_and_is_closed_if_one_is_not_answered() {
