@@ -63,7 +63,9 @@ type lb struct {
 	updating sync.Mutex
 	last     balancer.State
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// config is what engine was made by, or one that chooses alike.
+	config *config
 	engine *engine
 	// settled says that the first connections have been made, or have failed, or took too long.
 	settled bool
@@ -120,16 +122,20 @@ func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
 	return err
 }
 
-// useLocked makes an engine for a configuration, unless the current one has it. It returns the
-// engine that was replaced, which still has to be closed. On an error, the current one stays.
+// useLocked makes an engine for a configuration, unless the current one chooses alike: a new one
+// would forget what that has learned, such as which endpoints are ejected. It returns the engine
+// that was replaced, which still has to be closed. On an error, the current one stays.
 func (b *lb) useLocked(parsed *config) (*engine, error) {
-	if b.engine != nil && b.engine.config.equal(parsed) {
+	if b.engine != nil && b.config.choosesAlike(parsed) {
+		b.config = parsed
+		b.engine.keepPicks(int(parsed.explain))
 		return nil, nil
 	}
 	next, err := newEngine(parsed, b.metrics, b.settled)
 	if err != nil {
 		return nil, err
 	}
+	b.config = parsed
 	return b.replaceLocked(next), nil
 }
 
@@ -162,10 +168,10 @@ func (b *lb) settleLocked(children []endpointsharding.ChildState, ready int) *en
 	}
 	b.settled = true
 	b.settle.Stop()
-	if b.engine.config.health == healthOff {
+	if b.config.health == healthOff {
 		return nil
 	}
-	next, err := newEngine(b.engine.config, b.metrics, true)
+	next, err := newEngine(b.config, b.metrics, true)
 	if err != nil {
 		logger.Errorf("health is off: %v", err)
 		return nil

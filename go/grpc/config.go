@@ -90,9 +90,10 @@ func defaultConfig() *config {
 	}
 }
 
-func (c *config) equal(other *config) bool {
+// choosesAlike reports whether both choose alike: they may differ in what is kept for display.
+func (c *config) choosesAlike(other *config) bool {
 	return c.policy == other.policy && c.settings == other.settings &&
-		c.probe == other.probe && c.key == other.key && c.health == other.health && c.explain == other.explain
+		c.probe == other.probe && c.key == other.key && c.health == other.health
 }
 
 // readsCarried reports whether reports that come with responses save probes.

@@ -51,6 +51,27 @@ func TestConfigurationChangesUnderLoad(t *testing.T) {
 	c.noneInFlight(t, servers...)
 }
 
+// Who looks at picks changes none: the engine stays, with what it has learned.
+func TestPicksAreExplainedByTheSameEngine(t *testing.T) {
+	s := serve(t, nil)
+	c := dial(t, `{}`, []*server{s})
+	c.connected(t, 1)
+	c.mustCall(t)
+	before := c.channel(t).current()
+	for _, explain := range []int{2, 1, 0} {
+		c.configure(t, fmt.Sprintf(`{"explain": %d}`, explain), stateOfServers([]*server{s}).Endpoints...)
+		for range 3 {
+			c.mustCall(t)
+		}
+		if got := len(c.channel(t).Picks()); got != explain {
+			t.Errorf("%d picks, want %d", got, explain)
+		}
+	}
+	if c.channel(t).current() != before {
+		t.Error("another engine")
+	}
+}
+
 // A wrong configuration is refused, and the previous one stays.
 func TestWrongConfigurationIsRefused(t *testing.T) {
 	s := serve(t, nil)

@@ -198,7 +198,7 @@ func TestParseConfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, ok := parsed.(*config)
-			if !ok || !got.equal(test.want) {
+			if !ok || !same(got, test.want) {
 				t.Errorf("parsed as %+v, want %+v", parsed, test.want)
 			}
 			// Under xDS, gRPC writes it and parses it again.
@@ -206,16 +206,23 @@ func TestParseConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again, err := parseConfig(text); err != nil || !again.equal(got) {
+			if again, err := parseConfig(text); err != nil || !same(again, got) {
 				t.Errorf("written as %s and parsed as %+v, %v", text, again, err)
 			}
 		})
 	}
 }
 
-// A change of any part makes another configuration.
-func TestConfigEqual(t *testing.T) {
-	if !defaultConfig().equal(defaultConfig()) {
+// same reports whether two configurations are equal, but for their texts.
+func same(a, b *config) bool { return a.choosesAlike(b) && a.explain == b.explain }
+
+// A change of any part makes another choice, but for what is kept for display.
+func TestConfigurationsThatChooseAlike(t *testing.T) {
+	explained, err := parseConfig(json.RawMessage(`{"explain": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !defaultConfig().choosesAlike(defaultConfig()) || !defaultConfig().choosesAlike(explained) {
 		t.Error("the default differs from itself")
 	}
 	text, err := json.Marshal(defaultConfig())
@@ -223,15 +230,15 @@ func TestConfigEqual(t *testing.T) {
 		t.Errorf("the default is written as %s, %v", text, err)
 	}
 	for _, text := range []string{
-		`{"policy": "random"}`, `{"explain": 1}`, `{"health": "off"}`, `{"probe": {"port": 1}}`,
+		`{"policy": "random"}`, `{"health": "off"}`, `{"probe": {"port": 1}}`,
 		`{"key": {"metadata": "x-user"}}`, `{"prequal": {"idleProbes": 1}}`, `{"shortestExpectedDelay": {"costBand": 1}}`,
 	} {
 		c, err := parseConfig(json.RawMessage(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.equal(defaultConfig()) {
-			t.Errorf("%s equals the default", text)
+		if c.choosesAlike(defaultConfig()) {
+			t.Errorf("%s chooses as the default", text)
 		}
 	}
 }

@@ -82,7 +82,8 @@
 //     so it gets more than its share of them, unless outlier detection ejects it.
 //
 // explain is the number of latest picks that [Channel.Picks] returns: 0 to 1024, default 0. Unless
-// it is 0, each pick takes longer, and some 7 kB of memory are kept for each in each balancer.
+// it is 0, each pick takes longer, and some 7 kB of memory are kept for each in each balancer. Its
+// change begins the picks anew; a change of any other field begins anew all that was learned.
 //
 // Unknown fields are ignored. A field with a wrong value is an error that names its path.
 //
@@ -93,6 +94,9 @@
 // trailers, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE are pushback, which shows load
 // and not a failure. Failed calls are no samples of latency, so a server that fails fast does not
 // look fast.
+//
+// A stream that is reset before its head counts as failed, too, also with CANCELLED. One that the
+// server has not begun, as it refuses the stream or leaves the connection, is pushback.
 //
 // A call that fails within the client shows nothing about an endpoint: one that the client's own
 // credentials refuse, or whose message is larger than the client may send. Credentials that fail

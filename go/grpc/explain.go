@@ -128,6 +128,16 @@ func newRecorder(picks int) recorder {
 	return r
 }
 
+// keepPicks keeps this many of the latest picks from now on. Those that were kept go on only if it
+// is as many as before.
+func (e *engine) keepPicks(picks int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if max(len(e.records.picks)-1, 0) != picks {
+		e.records = newRecorder(picks)
+	}
+}
+
 // explanation returns what the policy fills in for the next pick, or nil.
 func (r *recorder) explanation() *policy.Explanation {
 	if len(r.picks) == 0 {

@@ -2,6 +2,7 @@ package slackwatergrpc
 
 import (
 	"context"
+	"strings"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
@@ -9,6 +10,15 @@ import (
 
 	"github.com/slackwater/slackwater/go/internal/grpcstatus"
 	"github.com/slackwater/slackwater/go/policy"
+)
+
+// Texts of gRPC, which has no other sign of these. After all but a reset for other reasons, the
+// server has not begun the call, and gRPC sends it again.
+const (
+	textDraining = "the connection is draining"
+	textGoAway   = "the stream is rejected because server is draining the connection"
+	textReset    = "stream terminated by RST_STREAM with error code: "
+	textRefused  = textReset + "REFUSED_STREAM"
 )
 
 // pushbackKey is the trailer by which a server rejects a call and allows a later retry.
@@ -25,8 +35,7 @@ func neverSent(info *balancer.DoneInfo) bool {
 // than the client may send.
 //
 // A stream that cannot be opened because the connection is lost has UNAVAILABLE. So do credentials
-// that fail with that code, and gRPC offers nothing to tell the two apart. A server that resets a
-// stream with ENHANCE_YOUR_CALM before its head looks like a message that is too large.
+// that fail with that code, and gRPC offers nothing to tell the two apart.
 func endedHere(info *balancer.DoneInfo, code codes.Code) bool {
 	if info.BytesReceived {
 		return false
@@ -35,11 +44,28 @@ func endedHere(info *balancer.DoneInfo, code codes.Code) bool {
 	case codes.OK:
 		return false
 	case codes.ResourceExhausted:
-		return true
+		return !strings.HasPrefix(status.Convert(info.Err).Message(), textReset)
 	case codes.Unavailable, codes.DeadlineExceeded:
 		return false
 	}
 	return !info.BytesSent
+}
+
+// notBegun returns the outcome of a call that the server has not begun. One that waited at a
+// connection shows nothing about the endpoint. One that was sent is pushback: a server may end
+// connections in order, or be busy, but one that does so for each call must not get most of them.
+func notBegun(info *balancer.DoneInfo) (policy.Outcome, bool) {
+	if info.BytesReceived {
+		return 0, false
+	}
+	switch status.Convert(info.Err).Message() {
+	case textDraining, textGoAway, textRefused:
+		if info.BytesSent {
+			return policy.OutcomePushedBack, true
+		}
+		return policy.OutcomeDropped, true
+	}
+	return 0, false
 }
 
 // outcomeOf returns how a call ended that was sent, or that could not be sent. A response that is
@@ -48,9 +74,16 @@ func endedHere(info *balancer.DoneInfo, code codes.Code) bool {
 func outcomeOf(ctx context.Context, info *balancer.DoneInfo) policy.Outcome {
 	code := status.Code(info.Err)
 	blame := grpcstatus.Code(code)
+	if outcome, is := notBegun(info); is {
+		return outcome
+	}
 	switch {
 	case endedHere(info, code):
 		return policy.OutcomeDropped
+	case info.BytesSent && !info.BytesReceived && ctx.Err() == nil:
+		// A stream that the server resets has the code of the reset, be it CANCELLED. What a client
+		// notices while it still sends has no error, also if the server has not begun the call.
+		return policy.OutcomeBroken
 	case !blame.BlamesServer():
 		// A status CANCELLED that the server sent is an answer. One of the client's own is not.
 		if code == codes.Canceled && ctx.Err() != nil {

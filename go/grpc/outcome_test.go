@@ -2,8 +2,11 @@ package slackwatergrpc
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"io"
 	"math"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +29,9 @@ func TestOutcomes(t *testing.T) {
 	expired, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
 	pushback := metadata.Pairs(pushbackKey, "1000")
+	answeredWith := func(code codes.Code, text string) balancer.DoneInfo {
+		return balancer.DoneInfo{Err: status.Error(code, text), BytesSent: true, BytesReceived: true}
+	}
 	answered := func(code codes.Code, trailer metadata.MD) balancer.DoneInfo {
 		return balancer.DoneInfo{
 			Err: status.Error(code, "text"), Trailer: trailer, BytesSent: true, BytesReceived: true,
@@ -57,6 +63,23 @@ func TestOutcomes(t *testing.T) {
 		{"broken off", t.Context(), balancer.DoneInfo{
 			Err: status.Error(codes.Unavailable, "reset"), BytesSent: true,
 		}, policy.OutcomeBroken},
+		{"reset as canceled", t.Context(), balancer.DoneInfo{
+			Err: status.Error(codes.Canceled, "reset"), BytesSent: true,
+		}, policy.OutcomeBroken},
+		{"canceled by the client before the head", canceled, balancer.DoneInfo{
+			Err: status.Error(codes.Canceled, "text"), BytesSent: true,
+		}, policy.OutcomeDropped},
+		{"deadline before the head", expired, balancer.DoneInfo{
+			Err: status.Error(codes.DeadlineExceeded, "text"), BytesSent: true,
+		}, policy.OutcomeTimedOut},
+		{"lost while it sends", t.Context(), balancer.DoneInfo{BytesSent: true}, policy.OutcomeBroken},
+		{"waits at a connection that drains", t.Context(), balancer.DoneInfo{
+			Err: status.Error(codes.Unavailable, textDraining),
+		}, policy.OutcomeDropped},
+		{"was sent to a connection that drains", t.Context(), balancer.DoneInfo{
+			Err: status.Error(codes.Unavailable, textDraining), BytesSent: true,
+		}, policy.OutcomePushedBack},
+		{"says so after a head", t.Context(), answeredWith(codes.Unavailable, textDraining), policy.OutcomeFailed},
 		{"no stream", t.Context(), balancer.DoneInfo{
 			Err: status.Error(codes.Unavailable, "refused"),
 		}, policy.OutcomeNoConnection},
@@ -81,6 +104,88 @@ func TestOutcomes(t *testing.T) {
 		}, policy.OutcomeFailed},
 	} {
 		if got := outcomeOf(test.ctx, &test.info); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// serveFrames serves HTTP/2 that answers the head of each call with a frame.
+func serveFrames(t *testing.T, answer func(stream uint32) []byte) *server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	serveConnection := func(conn net.Conn) {
+		defer conn.Close()
+		preface := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+		_, err := io.ReadFull(conn, preface)
+		conn.Write(frame(frameSettings, 0))
+		for head := make([]byte, 9); err == nil; {
+			if _, err = io.ReadFull(conn, head); err != nil {
+				return
+			}
+			_, err = io.CopyN(io.Discard, conn, int64(head[0])<<16|int64(head[1])<<8|int64(head[2]))
+			if head[3] == frameHeaders {
+				conn.Write(answer(binary.BigEndian.Uint32(head[5:])))
+			}
+		}
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serveConnection(conn)
+		}
+	}()
+	return &server{address: listener.Addr().String()}
+}
+
+const (
+	frameHeaders  = 1
+	frameReset    = 3
+	frameSettings = 4
+	frameGoAway   = 7
+)
+
+// frame returns an HTTP/2 frame of numbers.
+func frame(kind byte, stream uint32, numbers ...uint32) []byte {
+	frame := []byte{0, 0, byte(4 * len(numbers)), kind, 0}
+	for _, number := range append([]uint32{stream}, numbers...) {
+		frame = binary.BigEndian.AppendUint32(frame, number)
+	}
+	return frame
+}
+
+// The texts by which a call is known that no server has begun are those of gRPC.
+func TestCallsThatTheServerEndsBeforeAHead(t *testing.T) {
+	reset := func(code uint32) func(uint32) []byte {
+		return func(stream uint32) []byte { return frame(frameReset, stream, code) }
+	}
+	for _, test := range []struct {
+		name   string
+		answer func(stream uint32) []byte
+		want   policy.Outcome
+	}{
+		{"going away", func(uint32) []byte { return frame(frameGoAway, 0, 0, 0) }, policy.OutcomePushedBack},
+		{"refused", reset(7), policy.OutcomePushedBack},
+		{"canceled", reset(8), policy.OutcomeBroken},
+		{"calmed", reset(11), policy.OutcomeBroken},
+	} {
+		c := dial(t, `{"probe": {"transport": "none"}}`, []*server{serveFrames(t, test.answer)})
+		c.connected(t, 1)
+		watched := watchHeads(t, c)
+		watched.first.Store(-1)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
+		defer cancel()
+		if _, err := c.call(ctx); err == nil {
+			t.Errorf("%s: the call succeeded", test.name)
+		}
+		// gRPC sends a call that was not begun once more.
+		if got := policy.Outcome(watched.first.Load()); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}

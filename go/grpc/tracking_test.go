@@ -54,8 +54,8 @@ func TestRetriesByGRPCGoElsewhere(t *testing.T) {
 type heads struct {
 	policy.Policy
 	heads, ends atomic.Int64
-	// last is the outcome of the last end.
-	last atomic.Int64
+	// last is the outcome of the last end, and first that of the first one.
+	first, last atomic.Int64
 }
 
 func (p *heads) HandleHead(now policy.Instant, ticket *policy.Ticket, outcome policy.Outcome) {
@@ -64,7 +64,9 @@ func (p *heads) HandleHead(now policy.Instant, ticket *policy.Ticket, outcome po
 }
 
 func (p *heads) HandleDone(now policy.Instant, ticket policy.Ticket, outcome policy.Outcome) {
-	p.ends.Add(1)
+	if p.ends.Add(1) == 1 {
+		p.first.Store(int64(outcome))
+	}
 	p.last.Store(int64(outcome))
 	p.Policy.HandleDone(now, ticket, outcome)
 }
