@@ -166,6 +166,18 @@ impl Machine {
         self.settle();
     }
 
+    /// Adds the work of an answer to a probe. It waits for the CPU as queries do, and for nothing
+    /// else.
+    pub fn arrive_probe(&mut self, now: Time, job: JobId, work_ns: f64) {
+        self.catch_up(now);
+        let work = self.work_here(work_ns);
+        match &mut self.line {
+            Some(line) => line.arrive(now, job, work, NEVER, &mut self.running),
+            None => self.service.admit(job, work, &mut self.running),
+        }
+        self.settle();
+    }
+
     /// Returns when [`advance`](Self::advance) is due; [`NEVER`] if the machine is idle. It may
     /// change with every call that takes `&mut self`.
     pub fn next_event(&self) -> Time {

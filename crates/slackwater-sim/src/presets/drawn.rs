@@ -44,7 +44,7 @@ pub fn drawn(seed: u64, number: u64, warmup: Option<Duration>, span: Option<Dura
     let scenario = drawing.network(scenario);
     let mut scenario = drawing.trouble(scenario);
     let mut replicas = alone(&scenario);
-    drawing.differences(&mut replicas);
+    drawing.differences(&scenario, &mut replicas);
     drawing.reports(&mut replicas);
     scenario.fleet = grouped(replicas);
     // Slow replicas carry less, so the rate is set last.
@@ -320,7 +320,7 @@ impl Drawing {
     }
 
     /// Draws in what replicas differ: speed, a spell of lower capacity, distance.
-    fn differences(&mut self, replicas: &mut [Group]) {
+    fn differences(&mut self, scenario: &Scenario, replicas: &mut [Group]) {
         if self.chance(0.4) {
             let slowness = hundredths(self.stream.uniform_between(1.3, 5.0));
             let which = self.some_of(replicas.len());
@@ -333,8 +333,10 @@ impl Drawing {
         if self.chance(0.15) {
             let capacity = hundredths(self.stream.uniform_between(0.1, 0.7));
             let which = self.some_of(replicas.len());
-            let from = self.time(1_000.0, 10_000.0);
-            let lasts = self.time(500.0, 10_000.0);
+            // Within what is measured.
+            let after = self.time(1_000.0, 10_000.0).min(scenario.span / 2);
+            let lasts = self.time(500.0, 10_000.0).min(scenario.span / 2);
+            let from = scenario.warmup + after;
             self.say(format!(
                 "{} at {:.0} % of the capacity from {from:.1?} for {lasts:.1?}",
                 counted(which.len(), "replica"),
@@ -484,6 +486,18 @@ mod tests {
             let queries = scenario.load.rate * seconds;
             assert!(queries <= 1.05 * QUERIES_MAX, "{queries}: {words}");
         }
+    }
+
+    #[test]
+    fn spells_of_lower_capacity_are_measured() {
+        let scenarios = (0..400).map(|number| plainly(1, number).scenario);
+        let spells = scenarios.flat_map(|scenario| {
+            let measured = scenario.warmup..=scenario.warmup + scenario.span;
+            let hobbles = scenario.fleet.into_iter().filter_map(|group| group.hobble);
+            hobbles.map(move |it| measured.contains(&it.from) && measured.contains(&it.until))
+        });
+        let spells: Vec<bool> = spells.collect();
+        assert!(spells.len() > 20 && spells.iter().all(|it| *it));
     }
 
     #[test]

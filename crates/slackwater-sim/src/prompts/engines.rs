@@ -8,7 +8,7 @@
 use crate::machine::{Inference, JobId, Progress, Prompt, Time};
 use crate::scenario::{Answers, Prompts, Scenario};
 use core::time::Duration;
-use slackwater_core::tracker::{Arrival, End, LoadTracker};
+use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals};
 use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId};
 use std::collections::VecDeque;
 
@@ -26,6 +26,8 @@ const SCALED_OFF: f64 = 0.75 * 1024.0;
 pub(super) struct Engine {
     pub(super) machine: Inference,
     tracker: LoadTracker,
+    rates: RecentRates,
+    finished: u64,
     /// The id by which policies know it; `None` while it is down.
     pub(super) id: Option<ReplicaId>,
     incarnation: u64,
@@ -42,6 +44,11 @@ struct Ahead {
     job: JobId,
     arrived_at: Time,
     tokens: f64,
+}
+
+/// Rates of queries: nothing counts CPU time here.
+const fn rates() -> RecentRates {
+    RecentRates::new(0)
 }
 
 /// What a probe with a hint is answered.
@@ -89,6 +96,8 @@ impl Engine {
         Self {
             machine: Inference::new(prompts.engine, slowness),
             tracker: LoadTracker::default(),
+            rates: rates(),
+            finished: 0,
             id: None,
             incarnation: 0,
             ahead: VecDeque::new(),
@@ -141,20 +150,29 @@ impl Engine {
     }
 
     /// Notes the end of an answer.
-    pub(super) fn finished(&self, now: Time, arrival: Arrival) {
+    pub(super) fn finished(&mut self, now: Time, arrival: Arrival) {
         let now = Instant::from_nanos(now);
+        self.finished += 1;
         self.tracker.finish(now, arrival, End::Success);
     }
 
     /// Returns the report that responses carry and probes without a hint receive.
-    pub(super) fn report(&self, now: Time) -> LoadReport {
-        let mut report = self.tracker.report(Instant::from_nanos(now));
+    pub(super) fn report(&mut self, now: Time) -> LoadReport {
+        let now = Instant::from_nanos(now);
+        let mut report = self.tracker.report(now);
+        let totals = Totals {
+            finished: self.finished,
+            failed: 0,
+            cpu: None,
+        };
+        self.rates.read(now, totals);
+        self.rates.fill(&mut report);
         report.incarnation = Some(self.incarnation);
         report
     }
 
     /// Answers a probe with the hint of a prompt of this many tokens.
-    pub(super) fn answer(&self, now: Time, hint: &[u64], tokens: u32) -> Answer {
+    pub(super) fn answer(&mut self, now: Time, hint: &[u64], tokens: u32) -> Answer {
         let here = hint.iter().take_while(|name| self.machine.has(**name));
         let share = here.count() as f64 / hint.len().max(1) as f64;
         let uncached_ns = (1.0 - share) * f64::from(tokens) * self.token_ns();
@@ -187,6 +205,7 @@ impl Engine {
     pub(super) fn stop(&mut self) {
         self.machine.clear();
         self.tracker = LoadTracker::default();
+        (self.rates, self.finished) = (rates(), 0);
         self.ahead.clear();
         self.incarnation += 1;
         self.id = None;

@@ -105,7 +105,7 @@ impl Run<'_> {
     /// Answers a probe. One of a round carries the hint of its turn's prompt.
     pub(super) fn probe_arrives(&mut self, number: usize) {
         let probe = &mut self.probes[number];
-        let engine = &self.engines[probe.engine];
+        let engine = &mut self.engines[probe.engine];
         let round = match probe.purpose {
             Purpose::Round(round, _) => self.rounds.get(&round),
             Purpose::Policy(_) => None,

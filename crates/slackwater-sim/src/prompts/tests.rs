@@ -333,13 +333,27 @@ fn agents_predict_the_first_token() {
 }
 
 #[test]
+fn engines_report_the_rate_of_finished_turns() {
+    let prompts = prompts(Routing::Policy);
+    let mut engine = Machine::new(&scenario(prompts.clone(), 1.0), &prompts, 0);
+    assert_eq!(engine.report(0).query_rate_millis, None);
+    for job in 0..6 {
+        let arrival = engine.arrive(0, JobId(job), prompt(1, 64));
+        engine.finished(1_000_000_000, arrival);
+    }
+    assert_eq!(engine.report(2_000_000_000).query_rate_millis, Some(3_000));
+    engine.stop();
+    assert_eq!(engine.report(2_000_000_000).query_rate_millis, None);
+}
+
+#[test]
 fn answers_to_hints_scale_the_load_by_the_matched_share() {
     let prompts = prompts(Routing::Policy);
     let scenario = scenario(prompts.clone(), 1.0);
     let mut engine = Machine::new(&scenario, &prompts, 0);
     let _ = engine.arrive(0, JobId(1), prompt(1, 4_096));
     drain(&mut engine, JobId(1));
-    let scale = |prompt: &Prompt| {
+    let mut scale = |prompt: &Prompt| {
         let hint = engines::hint(prompt, 64);
         let answer = engine.answer(0, &hint, prompt.tokens);
         answer.report.load_scale.in_1024ths()

@@ -459,6 +459,13 @@ fn assumptions(history: &History, network: Duration, cut_ns: Option<Time>) -> Ve
             ),
         );
     }
+    note(
+        history.probes_answered > 0 && history.probes_lost > 0,
+        format!(
+            "in the whole recording, {} of {} probes were lost: all are answered here, also by replicas that never answered one",
+            history.probes_lost, history.probes
+        ),
+    );
     let pinned = history
         .queries
         .iter()

@@ -69,6 +69,16 @@ fn probe_replies_use_replica_cpu() {
 }
 
 #[test]
+fn answers_to_probes_do_not_wait_for_what_queries_wait_for() {
+    let mut scenario = plain(100.0, vec![Group::healthy(20, shared(8.0))]);
+    scenario.fleet[0].probe_cost = us(50);
+    scenario.fleet[0].io_wait = ms(200);
+    // An answer that waited for so long would come after its deadline.
+    let measured = play(&scenario, "prequal");
+    assert!(measured.fallbacks < 10, "{}", measured.fallbacks);
+}
+
+#[test]
 fn crashed_replica_drops_its_pending_probes() {
     let mut scenario = plain(100.0, vec![Group::healthy(3, SINGLE)]);
     scenario.fleet[0].probe_cost = ms(4);
