@@ -292,9 +292,10 @@ impl Balancer {
     }
 
     /// Picks a replica. If the policy probes for each query, this sends the probes, with `hint` in
-    /// them, and waits for enough answers or the round's deadline. Other policies ignore `hint`,
-    /// and the future is ready at its first poll. Returns `None` if no replica is known, or if the
-    /// query has been sent to all of them.
+    /// them, and waits for enough answers or the round's deadline. A hint of more than
+    /// [`HINT_BYTES_MAX`](crate::wire::HINT_BYTES_MAX) bytes is left out. Other policies ignore
+    /// `hint`, and the future is ready at its first poll. Returns `None` if no replica is known, or
+    /// if the query has been sent to all of them.
     pub async fn choose(&self, query: Query<'_>, hint: Option<&[u8]>) -> Option<Lease> {
         match self.pick(query) {
             Picked::Ready(lease) => Some(lease),

@@ -8,13 +8,19 @@ use super::balancer::Balancer;
 use super::driver::{Driver, Outbox, WantedProbe};
 use super::probe::{ProbeToSend, Refused};
 use super::rounds::RoundId;
+use crate::wire::HINT_BYTES_MAX;
 use bytes::Bytes;
 use slackwater_core::Instant;
 use std::sync::MutexGuard;
 
 impl Balancer {
-    /// Sends the probes of a round.
+    /// Sends the probes of a round, without a hint that no probe has space for.
     pub(super) fn send_round(&self, id: RoundId, hint: &Bytes) {
+        let hint = if hint.len() > HINT_BYTES_MAX {
+            &Bytes::new()
+        } else {
+            hint
+        };
         let now = self.now();
         let mut outbox = Outbox::default();
         self.lock().round_probes(now, id, &mut outbox);

@@ -36,7 +36,8 @@ impl Round {
         }
     }
 
-    /// Sends the round's probes, with `hint` in each (empty: none). `[S3]`
+    /// Sends the round's probes, with `hint` in each (empty: none). A hint of more than
+    /// [`HINT_BYTES_MAX`](crate::wire::HINT_BYTES_MAX) bytes is left out. `[S3]`
     pub fn send(&mut self, hint: &Bytes) {
         self.balancer.send_round(self.id, hint);
     }

@@ -190,6 +190,19 @@ async fn pick_is_random_beyond_the_cap_of_concurrent_rounds() {
     assert!(matches!(balancer.pick(Query::first()), Picked::Probing(_)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn hint_that_fits_no_probe_is_left_out() {
+    for (bytes, sent_bytes) in [(256, 256), (257, 0)] {
+        let (balancer, prober) = hand_balancer(3);
+        let hint = vec![7; bytes];
+        let choosing = tokio::spawn(async move { choose(&balancer, Some(&hint)).await });
+        tokio::task::yield_now().await;
+        let sent: Vec<usize> = prober.take().iter().map(|it| it.hint.len()).collect();
+        assert_eq!(sent, [sent_bytes; 3]);
+        choosing.abort();
+    }
+}
+
 /// Ten times busier than the others, but it has the data for the hint.
 fn warm() -> Load {
     Load::builder()
