@@ -207,7 +207,8 @@ async fn requests_that_failed_elsewhere_are_not_copied() {
     stands(&proxy, &mut client, 0, "ejected").await;
     until("there were copies", async || {
         assert_eq!(client.get("/deadly").await.status, 500);
-        assert_eq!(client.get("/unwell").await.status, 200);
+        // 500 if it is a trial itself.
+        client.get("/unwell").await;
         failures(&mut client, "GET", 3).await;
         (shadow_trials(&proxy).await >= 20).then_some(())
     })

@@ -3,8 +3,8 @@
 //! Requests go to the lowest tier that has a usable replica, and only to that tier. A replica is
 //! not usable if it is down, reports that it drains, or is unreachable: it has stopped answering
 //! probes while others have not. A replica that never answered any probe counts as usable. If no
-//! replica is usable, tiers are ignored and all replicas may be picked, as always when none is
-//! available.
+//! replica is usable, unreachable ones count; if there are none either, tiers are ignored and all
+//! replicas may be picked, as always when none is available.
 
 use super::WorkerFleet;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
