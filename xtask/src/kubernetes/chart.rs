@@ -213,7 +213,7 @@ listen = "127.0.0.1:9911""#;
     for expected in [
         "containerPort: 8443",
         "name: http-2",
-        "terminationGracePeriodSeconds: 77",
+        "terminationGracePeriodSeconds: 80",
         "drain_delay = \"10s\"",
         "\"--admin=127.0.0.1:9911\"",
         "automountServiceAccountToken: true",
