@@ -13,8 +13,8 @@ import (
 )
 
 // engine drives one policy value: it serializes all calls to it, keeps its fleet and its timer, and
-// sends its probes. A configuration that chooses otherwise makes a new engine. Calls end in the engine that
-// picked for them, and in those that have replaced it since: see takeOver.
+// sends its probes. A configuration that chooses otherwise makes a new engine. Calls end in the
+// engine that picked for them, and in those that have replaced it since: see takeOver.
 type engine struct {
 	config    *config
 	metrics   *metrics

@@ -35,8 +35,8 @@ pub struct Group {
     pub io_wait: Duration,
     /// Whether they answer probes. Without an agent, probes are lost on the way.
     pub answers_probes: bool,
-    /// CPU for an answer to a probe, at speed 1, queued with the queries but without `io_wait`; 0: it
-    /// costs nothing and never waits. Not where latencies are replayed.
+    /// CPU for an answer to a probe, at speed 1, queued with the queries but without `io_wait`; 0:
+    /// it costs nothing and never waits. Not where latencies are replayed.
     pub probe_cost: Duration,
     /// Whether they learn their capacity and the cost of a query, and report them. `[Decision
     /// 0009]`
