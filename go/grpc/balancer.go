@@ -127,8 +127,10 @@ func (b *lb) UpdateClientConnState(state balancer.ClientConnState) error {
 // that was replaced, which still has to be closed. On an error, the current one stays.
 func (b *lb) useLocked(parsed *config) (*engine, error) {
 	if b.engine != nil && b.config.choosesAlike(parsed) {
+		if b.config.explain != parsed.explain {
+			b.engine.keepPicks(int(parsed.explain))
+		}
 		b.config = parsed
-		b.engine.keepPicks(int(parsed.explain))
 		return nil, nil
 	}
 	next, err := newEngine(parsed, b.metrics, b.settled)

@@ -96,7 +96,9 @@
 // look fast.
 //
 // A stream that is reset before its head counts as failed, too, also with CANCELLED. One that the
-// server has not begun, as it refuses the stream or leaves the connection, is pushback.
+// server has not begun, as it refuses the stream or leaves the connection, is pushback. gRPC tells
+// a policy no status of a call that ends while its client still sends: without a head it counts as
+// failed, with one as a success.
 //
 // A call that fails within the client shows nothing about an endpoint: one that the client's own
 // credentials refuse, or whose message is larger than the client may send. Credentials that fail

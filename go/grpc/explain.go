@@ -128,14 +128,12 @@ func newRecorder(picks int) recorder {
 	return r
 }
 
-// keepPicks keeps this many of the latest picks from now on. Those that were kept go on only if it
-// is as many as before.
+// keepPicks keeps this many of the picks from now on, and none of those before.
 func (e *engine) keepPicks(picks int) {
+	records := newRecorder(picks)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if max(len(e.records.picks)-1, 0) != picks {
-		e.records = newRecorder(picks)
-	}
+	e.records = records
 }
 
 // explanation returns what the policy fills in for the next pick, or nil.

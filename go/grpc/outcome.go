@@ -13,7 +13,7 @@ import (
 )
 
 // Texts of gRPC, which has no other sign of these. After all but a reset for other reasons, the
-// server has not begun the call, and gRPC sends it again.
+// server has not begun the call, and gRPC may send it again.
 const (
 	textDraining = "the connection is draining"
 	textGoAway   = "the stream is rejected because server is draining the connection"
@@ -52,7 +52,7 @@ func endedHere(info *balancer.DoneInfo, code codes.Code) bool {
 }
 
 // notBegun returns the outcome of a call that the server has not begun. One that waited at a
-// connection shows nothing about the endpoint. One that was sent is pushback: a server may end
+// connection shows nothing about the endpoint. One that got a stream is pushback: a server may end
 // connections in order, or be busy, but one that does so for each call must not get most of them.
 func notBegun(info *balancer.DoneInfo) (policy.Outcome, bool) {
 	if info.BytesReceived {
@@ -80,9 +80,11 @@ func outcomeOf(ctx context.Context, info *balancer.DoneInfo) policy.Outcome {
 	switch {
 	case endedHere(info, code):
 		return policy.OutcomeDropped
+	case info.Err == nil && !info.BytesReceived:
+		// The client noticed the end while it still sent, of a call that was begun or was not.
+		return policy.OutcomeBroken
 	case info.BytesSent && !info.BytesReceived && ctx.Err() == nil:
-		// A stream that the server resets has the code of the reset, be it CANCELLED. What a client
-		// notices while it still sends has no error, also if the server has not begun the call.
+		// A stream that the server resets has the code of the reset, be it CANCELLED.
 		return policy.OutcomeBroken
 	case !blame.BlamesServer():
 		// A status CANCELLED that the server sent is an answer. One of the client's own is not.

@@ -73,6 +73,7 @@ func TestOutcomes(t *testing.T) {
 			Err: status.Error(codes.DeadlineExceeded, "text"), BytesSent: true,
 		}, policy.OutcomeTimedOut},
 		{"lost while it sends", t.Context(), balancer.DoneInfo{BytesSent: true}, policy.OutcomeBroken},
+		{"lost as it is canceled", canceled, balancer.DoneInfo{BytesSent: true}, policy.OutcomeBroken},
 		{"waits at a connection that drains", t.Context(), balancer.DoneInfo{
 			Err: status.Error(codes.Unavailable, textDraining),
 		}, policy.OutcomeDropped},
@@ -109,7 +110,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// serveFrames serves HTTP/2 that answers the head of each call with a frame.
+// serveFrames serves HTTP/2 that answers the last data of each call with a frame.
 func serveFrames(t *testing.T, answer func(stream uint32) []byte) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -127,7 +128,7 @@ func serveFrames(t *testing.T, answer func(stream uint32) []byte) *server {
 				return
 			}
 			_, err = io.CopyN(io.Discard, conn, int64(head[0])<<16|int64(head[1])<<8|int64(head[2]))
-			if head[3] == frameHeaders {
+			if head[3] == frameData && head[4]&endStream != 0 {
 				conn.Write(answer(binary.BigEndian.Uint32(head[5:])))
 			}
 		}
@@ -145,7 +146,8 @@ func serveFrames(t *testing.T, answer func(stream uint32) []byte) *server {
 }
 
 const (
-	frameHeaders  = 1
+	frameData     = 0
+	endStream     = 1
 	frameReset    = 3
 	frameSettings = 4
 	frameGoAway   = 7
