@@ -51,21 +51,16 @@ func endedHere(info *balancer.DoneInfo, code codes.Code) bool {
 	return !info.BytesSent
 }
 
-// notBegun returns the outcome of a call that the server has not begun. One that waited at a
-// connection shows nothing about the endpoint. One that got a stream is pushback: a server may end
-// connections in order, or be busy, but one that does so for each call must not get most of them.
-func notBegun(info *balancer.DoneInfo) (policy.Outcome, bool) {
+// notBegun reports whether the server has not begun a call.
+func notBegun(info *balancer.DoneInfo) bool {
 	if info.BytesReceived {
-		return 0, false
+		return false
 	}
 	switch status.Convert(info.Err).Message() {
 	case textDraining, textGoAway, textRefused:
-		if info.BytesSent {
-			return policy.OutcomePushedBack, true
-		}
-		return policy.OutcomeDropped, true
+		return true
 	}
-	return 0, false
+	return false
 }
 
 // outcomeOf returns how a call ended that was sent, or that could not be sent. A response that is
@@ -74,17 +69,16 @@ func notBegun(info *balancer.DoneInfo) (policy.Outcome, bool) {
 func outcomeOf(ctx context.Context, info *balancer.DoneInfo) policy.Outcome {
 	code := status.Code(info.Err)
 	blame := grpcstatus.Code(code)
-	if outcome, is := notBegun(info); is {
-		return outcome
-	}
 	switch {
-	case endedHere(info, code):
+	case notBegun(info) && info.BytesSent:
+		// A server may end connections in order, or be busy, but one that does so for each call
+		// must not get most of them.
+		return policy.OutcomePushedBack
+	case notBegun(info), endedHere(info, code):
 		return policy.OutcomeDropped
-	case info.Err == nil && !info.BytesReceived:
-		// The client noticed the end while it still sent, of a call that was begun or was not.
-		return policy.OutcomeBroken
-	case info.BytesSent && !info.BytesReceived && ctx.Err() == nil:
-		// A stream that the server resets has the code of the reset, be it CANCELLED.
+	case info.BytesSent && !info.BytesReceived && (info.Err == nil || ctx.Err() == nil):
+		// A stream that the server resets has the code of the reset, be it CANCELLED. There is no
+		// error if the client noticed the end while it still sent, of a call begun or not.
 		return policy.OutcomeBroken
 	case !blame.BlamesServer():
 		// A status CANCELLED that the server sent is an answer. One of the client's own is not.

@@ -122,8 +122,7 @@ impl Engine {
         if replica.is_up && replica.probe_cost_ns > 0.0 {
             probe.is_at_work = true;
             let job = JobId(slot | OF_PROBE);
-            let work_ns = replica.probe_cost_ns;
-            replica.machine.arrive_probe(self.now, job, work_ns);
+            (replica.machine).arrive_probe(self.now, job, replica.probe_cost_ns);
             let number = probe.replica;
             self.replicas.changed(number as usize);
             return;

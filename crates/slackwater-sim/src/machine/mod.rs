@@ -158,10 +158,10 @@ impl Machine {
         if let Service::Latency(Some(replay)) = &mut self.service {
             replay.draw_next();
         }
-        match (&mut self.waits, &mut self.line) {
-            (Some(waits), _) => waits.begin(now + wait_ns, job, work),
-            (None, Some(line)) => line.arrive(now, job, work, due, &mut self.running),
-            (None, None) => self.service.admit(job, work, &mut self.running),
+        if let Some(waits) = &mut self.waits {
+            waits.begin(now + wait_ns, job, work);
+        } else {
+            self.admit(now, job, work, due);
         }
         self.settle();
     }
@@ -171,11 +171,16 @@ impl Machine {
     pub fn arrive_probe(&mut self, now: Time, job: JobId, work_ns: f64) {
         self.catch_up(now);
         let work = self.work_here(work_ns);
+        self.admit(now, job, work, NEVER);
+        self.settle();
+    }
+
+    /// Hands work to the replica's own queue if it has one, else to the service.
+    fn admit(&mut self, now: Time, job: JobId, work: f64, due: Time) {
         match &mut self.line {
-            Some(line) => line.arrive(now, job, work, NEVER, &mut self.running),
+            Some(line) => line.arrive(now, job, work, due, &mut self.running),
             None => self.service.admit(job, work, &mut self.running),
         }
-        self.settle();
     }
 
     /// Returns when [`advance`](Self::advance) is due; [`NEVER`] if the machine is idle. It may

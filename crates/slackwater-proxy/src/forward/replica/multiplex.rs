@@ -91,14 +91,13 @@ impl Freed {
         if self.waiting.get() == 0 {
             return;
         }
-        let is_for_body = self.is_for_body.replace(!self.is_for_body.get());
-        let (first, second) = if is_for_body {
-            (&self.with_body, &self.any)
-        } else {
-            (&self.any, &self.with_body)
-        };
-        first.notify_one();
-        second.notify_one();
+        let mut kinds = [&self.any, &self.with_body];
+        if self.is_for_body.replace(!self.is_for_body.get()) {
+            kinds.reverse();
+        }
+        for kind in kinds {
+            kind.notify_one();
+        }
     }
 
     /// Wakes all, when there may be streams for several.

@@ -350,10 +350,8 @@ fn reports_and_answers_to_probes_are_as_recorded() {
     (history.reports_capacity, history.carries_reports) = (true, true);
     let reporting = group(&history);
     assert!(reporting.answers_probes && reporting.learns_capacity && reporting.carries_reports);
-    let told = model(&history)
-        .expect("enough queries for a model")
-        .assumptions;
-    let told = told.join("\n");
+    let model = model(&history).expect("enough queries for a model");
+    let told = model.assumptions.join("\n");
     assert!(told.contains("8 of 9 probes were lost"), "{told}");
 }
 
